@@ -1,0 +1,565 @@
+//! Commands: what the business logic is told, decoded from a frame, and the encoders that clients and the server use.
+//!
+//! Bodies behind the frame header (offsets within the body; all integers little-endian):
+//!
+//! | kind | body |
+//! |---|---|
+//! | NewOrder | price i64 @0 (0 for a market order), quantity u64 @8, account u32 @16, side u8 @20, order_type u8 @21, time_in_force u8 @22, flags u8 @23; options ClOrdId, StopPrice, DisplayQuantity, ExpireTime |
+//! | CancelOrder | client_order_id u64 @0 (0 where OrigClOrdId names the order), side u8 @8; options ClOrdId, OrigClOrdId |
+//! | ReplaceOrder | client_order_id u64 @0, price i64 @8, quantity u64 @16 (the new total), side u8 @24; options ClOrdId, OrigClOrdId |
+//! | MassCancel | scope u8 @0, side u8 @1 (0 where the scope has none), session u32 @2 (0 = the sender's own; another one is for operators) |
+//! | OrderStatus | client_order_id u64 @0; option OrigClOrdId |
+//! | Login | trading_day u32 @0 (0 = the current one) |
+//! | Logout, Start, EndOfDay | none |
+//! | Disconnect | reason u8 @0 |
+//! | Tick | checkpoint_sequence u64 @0, checkpoint_hash u64 @8 |
+//! | SetCapacities | orders, levels, cl_ord_ids, sessions, instruments: u32 each |
+//! | PutInstrument | symbol 16 @0, tick_size i64 @16, lot_size u64 @24, price_min i64 @32, price_max i64 @40, quantity_max u64 @48, price_scale u8 @56, quantity_scale u8 @57 |
+//! | SetPhase | phase u8 @0 |
+//! | PutUser | session u32 @0, grace_ms u32 @4, name 6 @8, scheme u8 @14, role u8 @15, salt 16 @16, hash 32 @32, enabled u8 @64, cancel_on_disconnect u8 @65 |
+//! | DisconnectUser | session u32 @0 |
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::{I64, U32, U64};
+
+use crate::admin::{CapacitiesBody, InstrumentBody, UserBody};
+use crate::frame::Options;
+use crate::layout::layout;
+use crate::{
+    AccountId, Capacities, ClOrdId, ClientOrderId, ConnectionId, DecodeError, EndReason, FrameHeader,
+    FrameKind, FrameWriter, HEADER_LENGTH, InstrumentDefinition, InstrumentId, MassCancelScope, OrderFlags,
+    OrderType, Phase, Price, Quantity, RequestId, Sequence, SessionId, Side, TimeInForce, Timestamp, TlvType,
+    TradingDay, UserDefinition,
+};
+
+/// One decoded frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Who sent it. [`SessionId::SYSTEM`] is the server.
+    pub session: SessionId,
+    /// The connection it came on.
+    pub connection: ConnectionId,
+    /// Id in the session's rising series.
+    pub request_id: RequestId,
+    /// When the gateway received it.
+    pub timestamp: Timestamp,
+    /// What it asks for.
+    pub body: Body,
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// The frame did not decode: answered, and nothing else happens.
+    Malformed(DecodeError),
+    /// New order.
+    NewOrder(NewOrder),
+    /// Cancel an order.
+    CancelOrder(CancelOrder),
+    /// Change an order.
+    ReplaceOrder(ReplaceOrder),
+    /// Cancel many orders.
+    MassCancel(MassCancel),
+    /// Ask for an order's state.
+    OrderStatus(OrderStatusRequest),
+    /// A connection wants the session.
+    Login(LoginRequest),
+    /// The client logged out.
+    Logout,
+    /// The connection is lost.
+    Disconnect(EndReason),
+    /// All connections are lost: the server started.
+    Start,
+    /// Log time moves.
+    Tick(Tick),
+    /// The trading day ends.
+    EndOfDay,
+    /// New capacities.
+    SetCapacities(Capacities),
+    /// Create an instrument; repeating a definition is no error.
+    PutInstrument(InstrumentDefinition),
+    /// Halt or resume.
+    SetPhase(InstrumentId, Phase),
+    /// Create or change a user.
+    PutUser(UserDefinition),
+    /// End a user's connection.
+    DisconnectUser(SessionId),
+}
+
+/// A new order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewOrder {
+    /// What is traded.
+    pub instrument: InstrumentId,
+    /// Buy or sell.
+    pub side: Side,
+    /// Market or limit.
+    pub order_type: OrderType,
+    /// How long it lives.
+    pub time_in_force: TimeInForce,
+    /// Its one-bit options.
+    pub flags: OrderFlags,
+    /// Limit price; `None` for a market order.
+    pub price: Option<Price>,
+    /// Total quantity.
+    pub quantity: Quantity,
+    /// For whom.
+    pub account: AccountId,
+    /// Text id, unique in the session's trading day.
+    pub cl_ord_id: Option<ClOrdId>,
+    /// Price at which it becomes active.
+    pub stop_price: Option<Price>,
+    /// Quantity shown at a time.
+    pub display_quantity: Option<Quantity>,
+    /// When it expires.
+    pub expire_time: Option<Timestamp>,
+}
+
+/// How a request names an order of its own session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderKey {
+    /// By the request id of its new-order request.
+    Id(ClientOrderId),
+    /// By its current text id.
+    Text(ClOrdId),
+}
+
+/// Cancel an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelOrder {
+    /// Which one.
+    pub order: OrderKey,
+    /// The order's side, where the sender gives it; a wrong one is a reject.
+    pub side: Option<Side>,
+    /// Text id of the request itself.
+    pub cl_ord_id: Option<ClOrdId>,
+}
+
+/// Change an order's price or total quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplaceOrder {
+    /// Which one.
+    pub order: OrderKey,
+    /// The order's side, where the sender gives it; a wrong one is a reject.
+    pub side: Option<Side>,
+    /// New limit price.
+    pub price: Price,
+    /// New total quantity, executions included, as in FIX.
+    pub quantity: Quantity,
+    /// Text id of the request; the order's current one once it is accepted.
+    pub cl_ord_id: Option<ClOrdId>,
+}
+
+/// Cancel many orders of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MassCancel {
+    /// Whose orders; another session's is for operators.
+    pub session: SessionId,
+    /// The instrument, where the scope has one.
+    pub instrument: Option<InstrumentId>,
+    /// The side, where the scope has one.
+    pub side: Option<Side>,
+}
+
+/// Ask for an order's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderStatusRequest {
+    /// Which one.
+    pub order: OrderKey,
+}
+
+/// A verified login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoginRequest {
+    /// The trading day whose reports the client wants, `None` for the current one.
+    pub trading_day: Option<TradingDay>,
+}
+
+/// Log time moves, and the running hash at the previous tick is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// Sequence of the tick before; 0 where there is none.
+    pub checkpoint_sequence: Sequence,
+    /// Running hash after that sequence.
+    pub checkpoint_hash: u64,
+}
+
+layout!(
+    /// Body of NewOrder.
+    NewOrderBody: 24 {
+        0 price: I64, 8 quantity: U64, 16 account: U32, 20 side: u8, 21 order_type: u8, 22 time_in_force: u8, 23 flags: u8,
+    }
+);
+const _: () = assert!(
+    HEADER_LENGTH + size_of::<NewOrderBody>() <= crate::SLOT_LENGTH,
+    "a plain order is one cache line"
+);
+
+layout!(
+    /// Body of CancelOrder.
+    CancelOrderBody: 9 { 0 client_order_id: U64, 8 side: u8 }
+);
+layout!(
+    /// Body of ReplaceOrder.
+    ReplaceOrderBody: 25 { 0 client_order_id: U64, 8 price: I64, 16 quantity: U64, 24 side: u8 }
+);
+layout!(
+    /// Body of MassCancel.
+    MassCancelBody: 6 { 0 scope: u8, 1 side: u8, 2 session: U32 }
+);
+layout!(
+    /// Body of OrderStatus.
+    OrderStatusBody: 8 { 0 client_order_id: U64 }
+);
+layout!(
+    /// Body of Login.
+    LoginBody: 4 { 0 trading_day: U32 }
+);
+layout!(
+    /// Body of the kinds with one byte: Disconnect (reason) and SetPhase (phase).
+    ByteBody: 1 { 0 value: u8 }
+);
+layout!(
+    /// Body of Tick.
+    TickBody: 16 { 0 checkpoint_sequence: U64, 8 checkpoint_hash: U64 }
+);
+layout!(
+    /// Body of DisconnectUser.
+    SessionBody: 4 { 0 session: U32 }
+);
+
+impl Default for Command {
+    /// What a ring's cell holds before anything was decoded into it.
+    fn default() -> Self {
+        Self {
+            session: SessionId::SYSTEM,
+            connection: ConnectionId(0),
+            request_id: RequestId(0),
+            timestamp: Timestamp(0),
+            body: Body::Malformed(DecodeError::Truncated),
+        }
+    }
+}
+
+impl Command {
+    /// Decodes a frame, slot padding allowed. Total: what does not decode becomes [`Body::Malformed`] with as much of
+    /// the header as can be read.
+    #[must_use]
+    pub fn decode(frame: &[u8]) -> Self {
+        match Self::try_decode(frame) {
+            Ok(command) => command,
+            Err(error) => match FrameHeader::read_from_prefix(frame) {
+                Ok((header, _)) => Self::of(&header, Body::Malformed(error)),
+                Err(_) => Self { body: Body::Malformed(error), ..Self::default() },
+            },
+        }
+    }
+
+    /// Decodes a frame, slot padding allowed.
+    ///
+    /// # Errors
+    /// [`DecodeError`] names the first thing that is wrong.
+    pub fn try_decode(frame: &[u8]) -> Result<Self, DecodeError> {
+        let header = FrameHeader::read(frame)?;
+        let body = frame.get(HEADER_LENGTH..header.length()).ok_or(DecodeError::Truncated)?;
+        let kind = header.kind().ok_or(DecodeError::Kind)?;
+        Ok(Self::of(&header, decode_body(kind, &header, body)?))
+    }
+
+    /// Encodes the command as the frame that [`decode`](Self::decode) reads. [`Body::Malformed`] has no frame.
+    #[must_use]
+    pub fn encode(&self) -> Option<FrameWriter> {
+        let writer = |kind| {
+            FrameWriter::new(kind, self.session, self.request_id, self.timestamp).connection(self.connection)
+        };
+        Some(match &self.body {
+            Body::Malformed(_) => return None,
+            Body::NewOrder(order) => order.write(writer(FrameKind::NewOrder)),
+            Body::CancelOrder(cancel) => cancel.write(writer(FrameKind::CancelOrder)),
+            Body::ReplaceOrder(replace) => replace.write(writer(FrameKind::ReplaceOrder)),
+            Body::MassCancel(cancel) => cancel.write(writer(FrameKind::MassCancel)),
+            Body::OrderStatus(request) => {
+                let (id, text) = request.order.parts();
+                writer(FrameKind::OrderStatus)
+                    .body(&OrderStatusBody { client_order_id: id })
+                    .option(TlvType::OrigClOrdId, text.as_ref().map(ClOrdId::as_bytes))
+            }
+            Body::Login(login) => writer(FrameKind::Login)
+                .body(&LoginBody { trading_day: login.trading_day.map_or(0, |day| day.0).into() }),
+            Body::Logout => writer(FrameKind::Logout),
+            Body::Disconnect(reason) => {
+                writer(FrameKind::Disconnect).body(&ByteBody { value: reason.to_byte() })
+            }
+            Body::Start => writer(FrameKind::Start),
+            Body::Tick(tick) => writer(FrameKind::Tick).body(&TickBody {
+                checkpoint_sequence: tick.checkpoint_sequence.0.into(),
+                checkpoint_hash: tick.checkpoint_hash.into(),
+            }),
+            Body::EndOfDay => writer(FrameKind::EndOfDay),
+            Body::SetCapacities(capacities) => writer(FrameKind::SetCapacities).body(&capacities.body()),
+            Body::PutInstrument(definition) => {
+                writer(FrameKind::PutInstrument).instrument(definition.instrument).body(&definition.body())
+            }
+            Body::SetPhase(instrument, phase) => {
+                writer(FrameKind::SetPhase).instrument(*instrument).body(&ByteBody { value: phase.to_byte() })
+            }
+            Body::PutUser(user) => writer(FrameKind::PutUser).body(&user.body()),
+            Body::DisconnectUser(session) => {
+                writer(FrameKind::DisconnectUser).body(&SessionBody { session: session.0.into() })
+            }
+        })
+    }
+
+    fn of(header: &FrameHeader, body: Body) -> Self {
+        Self {
+            session: header.session(),
+            connection: header.connection(),
+            request_id: header.request_id(),
+            timestamp: header.timestamp(),
+            body,
+        }
+    }
+}
+
+/// Splits a body into its fixed part and its options.
+fn fixed<T>(body: &[u8]) -> Result<(T, Options<'_>), DecodeError>
+where
+    T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout,
+{
+    let (fixed, rest) = T::read_from_prefix(body).map_err(|_| DecodeError::Truncated)?;
+    Ok((fixed, Options::read(rest)?))
+}
+
+fn bare<T>(body: &[u8]) -> Result<T, DecodeError>
+where
+    T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout,
+{
+    let (fixed, options) = fixed::<T>(body)?;
+    if options.has_other_than(&[]) { Err(DecodeError::Option) } else { Ok(fixed) }
+}
+
+fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Body, DecodeError> {
+    Ok(match kind {
+        FrameKind::NewOrder => Body::NewOrder(NewOrder::read(header, body)?),
+        FrameKind::CancelOrder => Body::CancelOrder(CancelOrder::read(body)?),
+        FrameKind::ReplaceOrder => Body::ReplaceOrder(ReplaceOrder::read(body)?),
+        FrameKind::MassCancel => Body::MassCancel(MassCancel::read(header, body)?),
+        FrameKind::OrderStatus => {
+            let (fixed, options) = fixed::<OrderStatusBody>(body)?;
+            Body::OrderStatus(OrderStatusRequest { order: OrderKey::read(fixed.client_order_id, &options)? })
+        }
+        FrameKind::Login => {
+            let day = bare::<LoginBody>(body)?.trading_day.get();
+            Body::Login(LoginRequest { trading_day: (day != 0).then_some(TradingDay(day)) })
+        }
+        FrameKind::Logout if body.is_empty() => Body::Logout,
+        FrameKind::Start if body.is_empty() => Body::Start,
+        FrameKind::EndOfDay if body.is_empty() => Body::EndOfDay,
+        FrameKind::Logout | FrameKind::Start | FrameKind::EndOfDay => return Err(DecodeError::Option),
+        FrameKind::Disconnect => Body::Disconnect(
+            EndReason::from_byte(bare::<ByteBody>(body)?.value).ok_or(DecodeError::Field("reason"))?,
+        ),
+        FrameKind::Tick => {
+            let tick = bare::<TickBody>(body)?;
+            Body::Tick(Tick {
+                checkpoint_sequence: Sequence(tick.checkpoint_sequence.get()),
+                checkpoint_hash: tick.checkpoint_hash.get(),
+            })
+        }
+        FrameKind::SetCapacities => {
+            Body::SetCapacities(Capacities::from_body(&bare::<CapacitiesBody>(body)?))
+        }
+        FrameKind::PutInstrument => Body::PutInstrument(InstrumentDefinition::from_body(
+            header.instrument(),
+            &bare::<InstrumentBody>(body)?,
+        )?),
+        FrameKind::SetPhase => Body::SetPhase(
+            header.instrument(),
+            Phase::from_byte(bare::<ByteBody>(body)?.value).ok_or(DecodeError::Field("phase"))?,
+        ),
+        FrameKind::PutUser => Body::PutUser(UserDefinition::from_body(&bare::<UserBody>(body)?)?),
+        FrameKind::DisconnectUser => {
+            Body::DisconnectUser(SessionId(bare::<SessionBody>(body)?.session.get()))
+        }
+        _ => return Err(DecodeError::Kind),
+    })
+}
+
+impl OrderKey {
+    fn read(id: U64, options: &Options<'_>) -> Result<Self, DecodeError> {
+        match (id.get(), cl_ord_id(options, TlvType::OrigClOrdId)?) {
+            (0, Some(text)) => Ok(Self::Text(text)),
+            (id, None) => Ok(Self::Id(ClientOrderId(id))),
+            (_, Some(_)) => Err(DecodeError::Field("client_order_id")),
+        }
+    }
+
+    fn parts(&self) -> (U64, Option<ClOrdId>) {
+        match self {
+            Self::Id(id) => (id.0.into(), None),
+            Self::Text(text) => (0.into(), Some(*text)),
+        }
+    }
+}
+
+fn cl_ord_id(options: &Options<'_>, tlv: TlvType) -> Result<Option<ClOrdId>, DecodeError> {
+    options.get(tlv).map(|text| ClOrdId::new(text).map_err(|_| DecodeError::Option)).transpose()
+}
+
+/// A side byte where 0 means that the sender gives none.
+fn optional_side(byte: u8) -> Result<Option<Side>, DecodeError> {
+    match byte {
+        0 => Ok(None),
+        byte => Side::from_byte(byte).map(Some).ok_or(DecodeError::Field("side")),
+    }
+}
+
+impl NewOrder {
+    fn read(header: &FrameHeader, body: &[u8]) -> Result<Self, DecodeError> {
+        let (fixed, options) = fixed::<NewOrderBody>(body)?;
+        let order_type = OrderType::from_byte(fixed.order_type).ok_or(DecodeError::Field("order_type"))?;
+        let price = match (order_type, fixed.price.get()) {
+            (OrderType::Limit, price) => Some(Price(price)),
+            (OrderType::Market, 0) => None,
+            (OrderType::Market, _) => return Err(DecodeError::Field("price")),
+        };
+        if options.has_other_than(&[
+            TlvType::ClOrdId,
+            TlvType::StopPrice,
+            TlvType::DisplayQuantity,
+            TlvType::ExpireTime,
+        ]) {
+            return Err(DecodeError::Option);
+        }
+        Ok(Self {
+            instrument: header.instrument(),
+            side: Side::from_byte(fixed.side).ok_or(DecodeError::Field("side"))?,
+            order_type,
+            time_in_force: TimeInForce::from_byte(fixed.time_in_force)
+                .ok_or(DecodeError::Field("time_in_force"))?,
+            flags: OrderFlags::from_byte(fixed.flags).ok_or(DecodeError::Field("flags"))?,
+            price,
+            quantity: Quantity(fixed.quantity.get()),
+            account: AccountId(fixed.account.get()),
+            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+            stop_price: options.i64(TlvType::StopPrice)?.map(Price),
+            display_quantity: options.u64(TlvType::DisplayQuantity)?.map(Quantity),
+            expire_time: options.u64(TlvType::ExpireTime)?.map(Timestamp),
+        })
+    }
+
+    fn write(&self, writer: FrameWriter) -> FrameWriter {
+        writer
+            .instrument(self.instrument)
+            .body(&NewOrderBody {
+                price: self.price.map_or(0, |price| price.0).into(),
+                quantity: self.quantity.0.into(),
+                account: self.account.0.into(),
+                side: self.side.to_byte(),
+                order_type: self.order_type.to_byte(),
+                time_in_force: self.time_in_force.to_byte(),
+                flags: self.flags.to_byte(),
+            })
+            .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes))
+            .option(
+                TlvType::StopPrice,
+                self.stop_price.map(|price| price.0.to_le_bytes()).as_ref().map(|b| &b[..]),
+            )
+            .option(
+                TlvType::DisplayQuantity,
+                self.display_quantity.map(|quantity| quantity.0.to_le_bytes()).as_ref().map(|b| &b[..]),
+            )
+            .option(
+                TlvType::ExpireTime,
+                self.expire_time.map(|time| time.0.to_le_bytes()).as_ref().map(|b| &b[..]),
+            )
+    }
+}
+
+impl CancelOrder {
+    fn read(body: &[u8]) -> Result<Self, DecodeError> {
+        let (fixed, options) = fixed::<CancelOrderBody>(body)?;
+        if options.has_other_than(&[TlvType::ClOrdId, TlvType::OrigClOrdId]) {
+            return Err(DecodeError::Option);
+        }
+        Ok(Self {
+            order: OrderKey::read(fixed.client_order_id, &options)?,
+            side: optional_side(fixed.side)?,
+            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+        })
+    }
+
+    fn write(&self, writer: FrameWriter) -> FrameWriter {
+        let (id, text) = self.order.parts();
+        writer
+            .body(&CancelOrderBody { client_order_id: id, side: self.side.map_or(0, Side::to_byte) })
+            .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes))
+            .option(TlvType::OrigClOrdId, text.as_ref().map(ClOrdId::as_bytes))
+    }
+}
+
+impl ReplaceOrder {
+    fn read(body: &[u8]) -> Result<Self, DecodeError> {
+        let (fixed, options) = fixed::<ReplaceOrderBody>(body)?;
+        if options.has_other_than(&[TlvType::ClOrdId, TlvType::OrigClOrdId]) {
+            return Err(DecodeError::Option);
+        }
+        Ok(Self {
+            order: OrderKey::read(fixed.client_order_id, &options)?,
+            side: optional_side(fixed.side)?,
+            price: Price(fixed.price.get()),
+            quantity: Quantity(fixed.quantity.get()),
+            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+        })
+    }
+
+    fn write(&self, writer: FrameWriter) -> FrameWriter {
+        let (id, text) = self.order.parts();
+        writer
+            .body(&ReplaceOrderBody {
+                client_order_id: id,
+                price: self.price.0.into(),
+                quantity: self.quantity.0.into(),
+                side: self.side.map_or(0, Side::to_byte),
+            })
+            .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes))
+            .option(TlvType::OrigClOrdId, text.as_ref().map(ClOrdId::as_bytes))
+    }
+}
+
+impl MassCancel {
+    fn read(header: &FrameHeader, body: &[u8]) -> Result<Self, DecodeError> {
+        let fixed = bare::<MassCancelBody>(body)?;
+        let scope = MassCancelScope::from_byte(fixed.scope).ok_or(DecodeError::Field("scope"))?;
+        let instrument = matches!(scope, MassCancelScope::Instrument | MassCancelScope::InstrumentSide)
+            .then_some(header.instrument());
+        let side = optional_side(fixed.side)?;
+        if side.is_some() != matches!(scope, MassCancelScope::Side | MassCancelScope::InstrumentSide) {
+            return Err(DecodeError::Field("side"));
+        }
+        let session = match fixed.session.get() {
+            0 => header.session(),
+            session => SessionId(session),
+        };
+        Ok(Self { session, instrument, side })
+    }
+
+    /// The scope that the instrument and the side amount to.
+    #[must_use]
+    pub fn scope(&self) -> MassCancelScope {
+        match (self.instrument, self.side) {
+            (None, None) => MassCancelScope::All,
+            (Some(_), None) => MassCancelScope::Instrument,
+            (None, Some(_)) => MassCancelScope::Side,
+            (Some(_), Some(_)) => MassCancelScope::InstrumentSide,
+        }
+    }
+
+    fn write(&self, writer: FrameWriter) -> FrameWriter {
+        writer.instrument(self.instrument.unwrap_or_default()).body(&MassCancelBody {
+            scope: self.scope().to_byte(),
+            side: self.side.map_or(0, Side::to_byte),
+            session: self.session.0.into(),
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Stub until its first commit.
