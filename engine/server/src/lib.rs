@@ -1,1 +1,9 @@
-//! Stub until its first commit.
+//! The server's own code: configuration, assembly of the parts, signals, HTTP, and the command line. It owns no rule of
+//! trading, no byte format of the log and no protocol of clients: those are the other crates'.
+
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod console;
+pub mod error;
+pub mod panics;
