@@ -1,1 +1,3 @@
-//! Stub until its first commit.
+//! The end-to-end tests live in `tests/`; this library is empty.
+
+#![forbid(unsafe_code)]
