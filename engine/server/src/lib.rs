@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 pub mod commands;
+pub mod config;
 pub mod console;
+pub mod decimal;
 pub mod error;
+pub mod instruments;
 pub mod panics;

@@ -1,0 +1,242 @@
+//! From the raw form to the checked one. Each refusal names the key, the value and what would do.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::{Capacities, UserName};
+
+use super::raw::{
+    RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog, RawSnapshots, RawUsers,
+};
+use super::{
+    Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides, SnapshotConfig,
+    UserConfig,
+};
+
+const MIB: u64 = 1 << 20;
+const SEGMENT_MIB: RangeInclusive<u64> = 1..=4096;
+const RESERVE_MIB: RangeInclusive<u64> = 1..=1 << 20;
+const EVERY_FRAMES: RangeInclusive<u64> = 1_000..=1 << 40;
+const EVERY_SECONDS: RangeInclusive<u64> = 1..=86_400;
+const KEEP: RangeInclusive<usize> = 2..=1_000;
+const INPUT_SLOTS: RangeInclusive<usize> = 1 << 10..=1 << 22;
+const OUTPUT_SLOTS: RangeInclusive<usize> = 1 << 10..=1 << 22;
+const SPINS: RangeInclusive<u32> = 0..=10_000_000;
+const THREADS: RangeInclusive<usize> = 1..=16;
+const CONNECTIONS: RangeInclusive<usize> = 1..=100_000;
+const LOGIN_SECONDS: RangeInclusive<u64> = 1..=60;
+const MESSAGES: RangeInclusive<u32> = 1..=100_000_000;
+const SLOW_SECONDS: RangeInclusive<u64> = 1..=300;
+const STATS_SECONDS: RangeInclusive<u64> = 0..=86_400;
+
+/// What a refused value is: its key and the problem.
+type Refusal = (&'static str, String);
+
+/// Checks a raw configuration. `folder` is what relative paths of the file are relative to.
+pub(super) fn check(
+    raw: RawConfig,
+    file: &str,
+    folder: &Path,
+    overrides: &Overrides,
+) -> Result<Config, ConfigError> {
+    checked(raw, folder, overrides).map_err(|(key, problem)| ConfigError::Value {
+        file: file.to_owned(),
+        key,
+        problem,
+    })
+}
+
+fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Config, Refusal> {
+    let data = match &overrides.data {
+        Some(data) => data.clone(),
+        None => folder.join(non_empty("data", raw.data)?),
+    };
+    let http = overrides.http.unwrap_or(raw.http.listen);
+    if !http.ip().is_loopback() {
+        let problem = format!("{http} is not on loopback; administration and metrics have no login");
+        return Err(("http.listen", problem));
+    }
+    let users = users(raw.users, folder)?;
+    let gateway = gateway(raw.gateway, overrides.listen)?;
+    if users.demonstration && !gateway.listen.ip().is_loopback() {
+        let problem = format!(
+            "the demonstration users are for loopback only, and gateway.listen is {}; set it to false and name an operator",
+            gateway.listen
+        );
+        return Err(("users.demonstration", problem));
+    }
+    Ok(Config {
+        data,
+        journal: journal(raw.journal)?,
+        snapshots: snapshots(&raw.snapshots)?,
+        engine: engine(raw.engine)?,
+        capacities: capacities(&raw.capacities)?,
+        gateway,
+        http,
+        log: log(raw.log)?,
+        instruments: raw.instruments.file.map(|file| folder.join(file)),
+        users,
+    })
+}
+
+fn journal(raw: RawJournal) -> Result<JournalConfig, Refusal> {
+    within("journal.segment_mib", raw.segment_mib, &SEGMENT_MIB)?;
+    within("journal.reserve_mib", raw.reserve_mib, &RESERVE_MIB)?;
+    if raw.reserve_mib < 2 * raw.segment_mib {
+        let problem = format!(
+            "{} is less than two segments of {} MiB, which cancels need while the disk is full",
+            raw.reserve_mib, raw.segment_mib
+        );
+        return Err(("journal.reserve_mib", problem));
+    }
+    if raw.archive_command.as_ref().is_some_and(|command| command.first().is_none_or(String::is_empty)) {
+        return Err(("journal.archive_command", "is empty; name a program, or leave the key out".to_owned()));
+    }
+    Ok(JournalConfig {
+        durability: raw.durability,
+        segment_bytes: raw.segment_mib * MIB,
+        reserve_bytes: raw.reserve_mib * MIB,
+        archive_command: raw.archive_command,
+    })
+}
+
+fn snapshots(raw: &RawSnapshots) -> Result<SnapshotConfig, Refusal> {
+    within("snapshots.every_frames", raw.every_frames, &EVERY_FRAMES)?;
+    within("snapshots.every_seconds", raw.every_seconds, &EVERY_SECONDS)?;
+    within("snapshots.keep", raw.keep, &KEEP)?;
+    Ok(SnapshotConfig {
+        every_frames: raw.every_frames,
+        every: Duration::from_secs(raw.every_seconds),
+        keep: raw.keep,
+    })
+}
+
+fn engine(raw: RawEngine) -> Result<EngineConfig, Refusal> {
+    slots("engine.input_slots", raw.input_slots, &INPUT_SLOTS)?;
+    slots("engine.output_slots", raw.output_slots, &OUTPUT_SLOTS)?;
+    within("engine.spins", raw.spins, &SPINS)?;
+    if let Some(threads) = &raw.threads {
+        within("engine.threads", threads.len(), &THREADS)?;
+    }
+    if let Some(cores) = &raw.cores {
+        let Some(threads) = &raw.threads else {
+            return Err(("engine.cores", "needs engine.threads, whose order it follows".to_owned()));
+        };
+        if cores.len() != threads.len() {
+            let problem = format!("{} cores for {} threads; give one each", cores.len(), threads.len());
+            return Err(("engine.cores", problem));
+        }
+        let mut seen = cores.clone();
+        seen.sort_unstable();
+        if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(("engine.cores", "names a core twice".to_owned()));
+        }
+    }
+    Ok(EngineConfig {
+        input_slots: raw.input_slots,
+        output_slots: raw.output_slots,
+        threads: raw.threads,
+        cores: raw.cores,
+        wait: raw.wait,
+        spins: raw.spins,
+    })
+}
+
+fn capacities(raw: &RawCapacities) -> Result<Capacities, Refusal> {
+    let RawCapacities { orders, levels, cl_ord_ids, sessions, instruments } = *raw;
+    for (key, value) in [
+        ("capacities.orders", orders),
+        ("capacities.levels", levels),
+        ("capacities.sessions", sessions),
+        ("capacities.instruments", instruments),
+    ] {
+        if value == 0 {
+            return Err((key, "0 would let nothing happen; give at least 1".to_owned()));
+        }
+    }
+    Ok(Capacities { orders, levels, cl_ord_ids, sessions, instruments })
+}
+
+fn gateway(raw: RawGateway, listen: Option<SocketAddr>) -> Result<GatewayConfig, Refusal> {
+    let listen = listen.unwrap_or(raw.listen);
+    if !listen.ip().is_loopback() && !raw.allow_remote {
+        let problem = format!(
+            "{listen} is not on loopback and there is no TLS, so passwords would cross the network in the clear; \
+             listen on loopback, or set gateway.allow_remote = true if the network is trusted"
+        );
+        return Err(("gateway.listen", problem));
+    }
+    within("gateway.connections_max", raw.connections_max, &CONNECTIONS)?;
+    within("gateway.connections_per_address_max", raw.connections_per_address_max, &CONNECTIONS)?;
+    within("gateway.login_deadline_seconds", raw.login_deadline_seconds, &LOGIN_SECONDS)?;
+    within("gateway.messages_per_second", raw.messages_per_second, &MESSAGES)?;
+    within("gateway.slow_reader_seconds", raw.slow_reader_seconds, &SLOW_SECONDS)?;
+    Ok(GatewayConfig {
+        listen,
+        allow_remote: raw.allow_remote,
+        connections_max: raw.connections_max,
+        connections_per_address_max: raw.connections_per_address_max,
+        login_deadline: Duration::from_secs(raw.login_deadline_seconds),
+        messages_per_second: raw.messages_per_second,
+        slow_reader: Duration::from_secs(raw.slow_reader_seconds),
+    })
+}
+
+fn log(raw: RawLog) -> Result<LogConfig, Refusal> {
+    within("log.stats_seconds", raw.stats_seconds, &STATS_SECONDS)?;
+    if let Err(error) = tracing_subscriber::EnvFilter::try_new(&raw.level) {
+        let problem =
+            format!("`{}` is no filter such as \"info\" or \"info,gateway=debug\": {error}", raw.level);
+        return Err(("log.level", problem));
+    }
+    Ok(LogConfig {
+        format: raw.format,
+        level: raw.level,
+        stats_every: (raw.stats_seconds > 0).then(|| Duration::from_secs(raw.stats_seconds)),
+    })
+}
+
+fn users(raw: RawUsers, folder: &Path) -> Result<UserConfig, Refusal> {
+    let operator = match (raw.operator, raw.operator_password_file) {
+        (None, None) => None,
+        (Some(_), None) => {
+            return Err(("users.operator_password_file", "must be given with users.operator".to_owned()));
+        }
+        (None, Some(_)) => {
+            return Err(("users.operator", "must be given with users.operator_password_file".to_owned()));
+        }
+        (Some(name), Some(file)) => {
+            let name = UserName::new(&name).ok_or_else(|| {
+                ("users.operator", format!("`{name}` is not 1 to 6 printable characters without spaces"))
+            })?;
+            Some((name, folder.join(non_empty("users.operator_password_file", file)?)))
+        }
+    };
+    if raw.demonstration && operator.is_some() {
+        let problem = "the demonstration users and users.operator exclude each other; set one of them";
+        return Err(("users.demonstration", problem.to_owned()));
+    }
+    Ok(UserConfig { demonstration: raw.demonstration, operator })
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), Refusal> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err((key, format!("{value} is outside {} to {}", range.start(), range.end())))
+}
+
+fn slots(key: &'static str, value: usize, range: &RangeInclusive<usize>) -> Result<(), Refusal> {
+    within(key, value, range)?;
+    if value.is_power_of_two() { Ok(()) } else { Err((key, format!("{value} is not a power of two"))) }
+}
+
+fn non_empty(key: &'static str, path: PathBuf) -> Result<PathBuf, Refusal> {
+    if path.as_os_str().is_empty() { Err((key, "is empty".to_owned())) } else { Ok(path) }
+}
