@@ -4,12 +4,37 @@
 //! Two uses of ours go beyond it: the server sends `U` packets for answers outside the numbered reports, and `+` packets
 //! of the form `name=value` right after a login.
 
+use crate::TradingDay;
+
 /// Longest packet accepted: a frame, its type byte and room for debug text.
 pub const PACKET_LENGTH_MAX: usize = crate::FRAME_LENGTH_MAX + 1;
 /// Seconds after which either side sends a heartbeat if it sent nothing else.
 pub const HEARTBEAT_SECONDS: u64 = 1;
 /// Seconds of silence after which either side drops the connection.
 pub const SILENCE_SECONDS: u64 = 15;
+
+/// A trading day's session name on the wire: its number in 10 decimal digits.
+#[must_use]
+pub fn session_name(day: TradingDay) -> [u8; 10] {
+    let mut rest = day.0;
+    let mut name = [b'0'; 10];
+    for digit in name.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    name
+}
+
+/// The trading day of a session name: decimal digits with zeros before or spaces around them. `None` for anything else; all spaces,
+/// which a client sends for the current session, name no day.
+#[must_use]
+pub fn session_day(name: &[u8; 10]) -> Option<TradingDay> {
+    let digits = std::str::from_utf8(name).ok()?.trim_matches(' ');
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().map(TradingDay)
+}
 
 /// A packet, borrowed from the bytes it was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +43,7 @@ pub enum Packet<'a> {
     Debug(&'a [u8]),
     /// `A`: login accepted; session (10 characters, padded) and the number of the next sequenced message.
     LoginAccepted {
-        /// Session, right-justified or left-justified text of 10 characters.
+        /// The session: see [`session_name`].
         session: [u8; 10],
         /// Number of the next sequenced message.
         next: u64,

@@ -1,6 +1,6 @@
 //! Every layout round-trips, and no input makes a decoder panic or take what it can't give back.
 
-use protocol::soupbin::{Login, Packet, PacketError, read_packet, write_packet};
+use protocol::soupbin::{Login, Packet, PacketError, read_packet, session_day, session_name, write_packet};
 use protocol::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -490,5 +490,18 @@ fn the_stream_hash_sees_order_and_every_word() {
         let mut pair = StreamHash::default();
         pair.pair(3, 1 << bit);
         assert!(seen.insert(pair.value()));
+    }
+}
+
+#[test]
+fn a_trading_day_has_one_session_name() {
+    for day in [0, 1, 9, 10, 4_294_967_295] {
+        assert_eq!(session_day(&session_name(TradingDay(day))), Some(TradingDay(day)));
+    }
+    assert_eq!(&session_name(TradingDay(42)), b"0000000042");
+    assert_eq!(session_day(b"        42"), Some(TradingDay(42)));
+    assert_eq!(session_day(b"42        "), Some(TradingDay(42)));
+    for name in [b"          ", b"4 2       ", b"-1        ", b"4294967296", b"x         "] {
+        assert_eq!(session_day(name), None);
     }
 }
