@@ -1,1 +1,61 @@
-//! Stub until its first commit.
+//! The journal: frames made durable in batches, found again after a crash, and read back; and the report log.
+//!
+//! This crate knows frames as opaque slots whose first two bytes are their length, never what is in them. It has no
+//! clock: whoever calls it passes the time. It never retries a failed write or fsync.
+//!
+//! # What a server uses
+//! ```text
+//! let storage: SharedStorage = Arc::new(RealStorage::create("data")?);
+//! let (mut journal, recovery) = Journal::open(storage.clone(), JournalOptions::new(cluster_id))?;
+//! while journal.push(slots_of_whole_frames) { .. }       // gather what the ring has; false: full, write first
+//! let journaled: Sequence = journal.write(term)?;         // one write, durable at the configured level
+//! journal.append(slots, count, term)?;                    // push and write in one
+//! journal.idle(now)?; journal.space()?; journal.close()?;
+//!
+//! let reader = JournalReader::open(storage.clone())?;
+//! let mut cursor = reader.frames_from(Sequence(1))?;
+//! while let Some((sequence, frame)) = cursor.next_frame(up_to)? { .. }   // frame without its padding
+//!
+//! journal.segments().prune(keep_from)?;                   // from any thread
+//!
+//! let reports = ReportLog::open(storage.clone(), ReportLogOptions::default())?;
+//! let mut writer = reports.writer();                      // one
+//! writer.write(session, day, first_number, bytes)?;
+//! let reader = reports.reader();                          // many, Send + Sync + Clone
+//! reader.read(session, day, from_number, max, &mut buffer)?;
+//! reports.sync(sequence)?; reports.durable_mark();        // from a low-priority thread
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod format;
+mod frames;
+mod journal;
+mod reader;
+mod recovery;
+mod reports;
+mod scan;
+mod segments;
+pub mod storage;
+mod survey;
+mod twoslot;
+
+pub use error::{Corruption, Evidence, JournalError, Result};
+pub use format::{
+    BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, BatchKind, JOURNAL_FORMAT_VERSION,
+};
+pub use frames::Frames;
+pub use journal::{
+    Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, Preparation, Recovery,
+    SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SpaceState,
+};
+pub use reader::{Cursor, JournalReader};
+pub use recovery::TornTail;
+pub use reports::{
+    OPEN_FILES_DEFAULT, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions, ReportReader,
+    ReportWriter,
+};
+pub use segments::{ClosedSegment, Segments};
+pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
+pub use survey::JOURNAL_FOLDER;

@@ -1,0 +1,206 @@
+//! The report log: every session's reports of the current and the previous trading day, each at a place that its number
+//! gives.
+//!
+//! It is derived from the journal, so nothing waits for its disk: the output stage writes, gateways read what is
+//! written, and a low-priority thread makes it durable now and then and says up to which sequence. The journal keeps
+//! everything behind that mark; after a crash the engine replays it and the same reports are written again to the
+//! same places.
+//!
+//! One file a session and day, `reports/day-D/session-S`. A header of one stride, then report `n` at `n * 128`:
+//!
+//! | offset | bytes | field |
+//! |---:|---:|---|
+//! | 0 | 8 | magic `RINGPITR` |
+//! | 8 | 4 | CRC32C of bytes 12..32 |
+//! | 12 | 4 | format version, 1 |
+//! | 16 | 4 | trading day |
+//! | 20 | 4 | session |
+//! | 24 | 4 | stride in bytes |
+//! | 28 | 4 | zero |
+
+mod files;
+mod read;
+mod sync;
+mod write;
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::{REPORT_STRIDE, Sequence, SessionId, TradingDay};
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::{Context, Result};
+use crate::storage::SharedStorage;
+use crate::twoslot::MarkFile;
+use files::Files;
+pub use read::{REPORTS_READ_MAX, ReportReader};
+pub use write::ReportWriter;
+
+/// Folder of the report log in the data directory.
+pub const REPORTS_FOLDER: &str = "reports";
+/// Files kept open, unless configured otherwise: half of the usual limit on open files of a process.
+pub const OPEN_FILES_DEFAULT: usize = 512;
+
+const MARK_PATH: &str = "reports/mark";
+const DAY_PREFIX: &str = "day-";
+const FILE_PREFIX: &str = "session-";
+const MAGIC: [u8; 8] = *b"RINGPITR";
+const VERSION: u32 = 1;
+const CRC_START: usize = 12;
+const STRIDE: u64 = REPORT_STRIDE as u64;
+
+/// How a report log is kept.
+#[derive(Clone, Debug)]
+pub struct ReportLogOptions {
+    /// Most files that are kept open at a time, at least 1. Any number of sessions works with any bound.
+    pub open_files_max: usize,
+}
+
+impl Default for ReportLogOptions {
+    fn default() -> Self {
+        Self { open_files_max: OPEN_FILES_DEFAULT }
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    magic: [u8; 8],
+    crc: U32,
+    version: U32,
+    day: U32,
+    session: U32,
+    stride: U32,
+    zero: U32,
+}
+
+const _: () = {
+    assert!(size_of::<RawHeader>() == 32 && size_of::<RawHeader>() <= REPORT_STRIDE);
+    assert!(std::mem::offset_of!(RawHeader, version) == CRC_START);
+};
+
+fn header(key: Key) -> [u8; REPORT_STRIDE] {
+    let mut raw = RawHeader {
+        magic: MAGIC,
+        crc: U32::ZERO,
+        version: U32::new(VERSION),
+        day: U32::new(key.day.0),
+        session: U32::new(key.session.0),
+        stride: U32::new(REPORT_STRIDE as u32),
+        zero: U32::ZERO,
+    };
+    raw.crc = U32::new(crc32c::crc32c(&raw.as_bytes()[CRC_START..]));
+    let mut block = [0; REPORT_STRIDE];
+    block[..size_of::<RawHeader>()].copy_from_slice(raw.as_bytes());
+    block
+}
+
+/// One report file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    day: TradingDay,
+    session: SessionId,
+}
+
+impl Key {
+    fn path(self) -> String {
+        format!("{}/{FILE_PREFIX}{}", day_folder(self.day), self.session)
+    }
+}
+
+fn day_folder(day: TradingDay) -> String {
+    format!("{REPORTS_FOLDER}/{DAY_PREFIX}{day}")
+}
+
+/// How many reports of one file readers may see.
+#[derive(Debug, Default)]
+struct Available {
+    /// Stored with `Release` after the reports were written, loaded with `Acquire` before they are read.
+    count: AtomicU64,
+    /// Set by the writer after its write, cleared by the sync before its fsync (both `AcqRel`): a write either finds
+    /// the flag set and is covered by the fsync to come, or sets it and is in the next list.
+    dirty: AtomicBool,
+}
+
+impl Available {
+    fn get(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    fn set(&self, count: u64) {
+        self.count.store(count, Ordering::Release);
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    storage: SharedStorage,
+    files: Files,
+    mark: Mutex<MarkFile>,
+    /// The newest day that was written. Stored by the writer and loaded by the sync; both `Relaxed`: a late view
+    /// only removes an old day a little later.
+    current_day: AtomicU32,
+}
+
+impl Shared {
+    /// The sessions that have a file of a day, in the order of their files' names.
+    fn sessions_of(&self, day: TradingDay) -> Result<Vec<SessionId>> {
+        let folder = day_folder(day);
+        let names = match self.storage.list(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            listed => listed.context("list", &folder)?,
+        };
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(FILE_PREFIX)?.parse().ok());
+        Ok(numbers.map(SessionId).collect())
+    }
+}
+
+/// The report log of a data directory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ReportLog {
+    shared: Arc<Shared>,
+}
+
+impl ReportLog {
+    /// Opens the report log, making it if there is none. Nothing is visible to readers before it is written or
+    /// [restored](ReportWriter::restore). The caller holds the data directory's lock (an open journal does).
+    ///
+    /// # Errors
+    /// `DamagedMark`, `Io`.
+    pub fn open(storage: SharedStorage, options: &ReportLogOptions) -> Result<Self> {
+        storage.create_dir(REPORTS_FOLDER).context("create", REPORTS_FOLDER)?;
+        storage.sync_dir("").context("sync", "data directory")?;
+        let mark = MarkFile::open(&storage, REPORTS_FOLDER, MARK_PATH)?;
+        let files = Files::new(storage.clone(), options.open_files_max.max(1));
+        let shared = Shared { storage, files, mark: Mutex::new(mark), current_day: AtomicU32::new(0) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The writer. There must be one only: it alone moves the counts that readers trust.
+    pub fn writer(&self) -> ReportWriter {
+        ReportWriter::new(Arc::clone(&self.shared))
+    }
+
+    /// A reader. Cheap to clone and to share between threads.
+    pub fn reader(&self) -> ReportReader {
+        ReportReader::new(Arc::clone(&self.shared))
+    }
+
+    /// All reports of frames up to this sequence are durable: the journal needs to keep only what comes behind it, and
+    /// a start must replay from a snapshot that is not newer. 0 in a fresh log.
+    pub fn durable_mark(&self) -> Sequence {
+        self.shared.mark.lock().unwrap_or_else(PoisonError::into_inner).sequence()
+    }
+
+    /// Makes all reports durable that were written before the call, then the mark `sequence`, whose reports and those of
+    /// all frames before it must have been written. Also removes days older than the previous one. Waits for the
+    /// disk: for a low-priority thread.
+    ///
+    /// # Errors
+    /// `Io`; fatal, since a failed fsync may have lost reports that the mark would vouch for.
+    pub fn sync(&self, sequence: Sequence) -> Result<()> {
+        sync::sync(&self.shared, sequence)
+    }
+}

@@ -1,0 +1,78 @@
+//! The list of a live journal's segments, shared between the writer and the threads that prune, archive and copy.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::Sequence;
+
+use crate::error::{Context, Result};
+use crate::storage::SharedStorage;
+use crate::survey::JOURNAL_FOLDER;
+
+/// A segment that no more is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedSegment {
+    /// Its number.
+    pub number: u64,
+    /// File, relative to the data directory.
+    pub path: String,
+    /// Sequence of its first frame.
+    pub first_sequence: Sequence,
+    /// Sequence of its last frame.
+    pub last_sequence: Sequence,
+}
+
+/// Handle on a live journal's closed segments. Cheap to clone; its calls never hold up an append.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    storage: SharedStorage,
+    closed: Arc<Mutex<Vec<ClosedSegment>>>,
+}
+
+impl Segments {
+    pub(crate) fn new(storage: SharedStorage, closed: Vec<ClosedSegment>) -> Self {
+        Self { storage, closed: Arc::new(Mutex::new(closed)) }
+    }
+
+    /// The storage that the segments are on.
+    pub fn storage(&self) -> &SharedStorage {
+        &self.storage
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ClosedSegment>> {
+        // The list is whole between any two statements that hold it.
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The closed segments, oldest first.
+    pub fn closed(&self) -> Vec<ClosedSegment> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn push(&self, segment: ClosedSegment) {
+        self.lock().push(segment);
+    }
+
+    /// Removes the segments all of whose frames are older than `keep_from`, oldest first, and gives what was removed.
+    /// `keep_from` is the least of what the oldest kept snapshot, the report log's durable mark and the archive's mark
+    /// still need. The newest closed segment always stays: the position where the next one starts is known from it.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn prune(&self, keep_from: Sequence) -> Result<Vec<ClosedSegment>> {
+        let mut removed = Vec::new();
+        loop {
+            let oldest = {
+                let closed = self.lock();
+                match closed.first() {
+                    Some(oldest) if closed.len() > 1 && oldest.last_sequence < keep_from => oldest.clone(),
+                    _ => return Ok(removed),
+                }
+            };
+            self.storage.remove(&oldest.path).context("remove", &oldest.path)?;
+            // One by one, so that a power cut can't take a later name and leave an earlier one.
+            self.storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
+            self.lock().retain(|segment| segment.number != oldest.number);
+            removed.push(oldest);
+        }
+    }
+}

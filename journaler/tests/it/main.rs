@@ -1,0 +1,4 @@
+//! Tests of the journal and the report log, on the fake disk and on real files.
+
+mod append;
+mod support;
