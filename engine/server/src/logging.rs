@@ -1,0 +1,25 @@
+//! Structured logs to standard error, as text or one JSON object a line. RUST_LOG comes before the configured filter.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogConfig, LogFormat};
+use crate::error::CommandError;
+
+/// Starts logging for the rest of the process.
+///
+/// # Errors
+/// RUST_LOG is no filter, or logging was started before.
+pub fn start(config: &LogConfig) -> Result<(), CommandError> {
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
+            .map_err(|error| CommandError::usage(format!("RUST_LOG: `{text}`: {error}")))?,
+        _ => EnvFilter::try_new(&config.level)
+            .map_err(|error| CommandError::usage(format!("log.level: `{}`: {error}", config.level)))?,
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    }
+    .map_err(|error| CommandError::failed(format!("logging can't be started: {error}")))
+}
