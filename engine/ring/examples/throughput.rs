@@ -179,7 +179,7 @@ fn threads(
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frames = std::env::args().nth(1).map_or(Ok(10_000_000), |text| text.parse())?;
     for (bytes, batch) in [(64, 1), (64, 64), (256, 16)] {
-        for slots in [1 << 14, 1 << 16] {
+        for slots in [1 << 12, 1 << 14, 1 << 16] {
             one_thread(frames, slots, bytes, batch)?;
             threads(false, frames, slots, bytes, batch)?;
             threads(true, frames, slots, bytes, batch)?;

@@ -74,3 +74,6 @@ pub fn input_ring<D: Default + Send + 'static>(
         ingress: Ingress::new(producer, lines, readers),
     })
 }
+
+#[cfg(test)]
+mod tests;
