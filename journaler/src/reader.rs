@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use protocol::Sequence;
+use protocol::{Sequence, Term};
 
 use crate::error::{Corruption, Evidence, JournalError, Result};
 use crate::format::{BLOCK_BYTES, BatchKind, SegmentHeaderRead};
@@ -100,6 +100,11 @@ impl Cursor {
     /// Sequence of the frame that comes next.
     pub fn next_sequence(&self) -> Sequence {
         self.next.max(self.from)
+    }
+
+    /// Term of the batch that was read last; 0 before the first.
+    pub fn term(&self) -> Term {
+        self.position.as_ref().map_or(Term(0), |position| position.term)
     }
 
     /// The next frame, without its padding, if its sequence is not above `up_to`, which must be journaled: a live
