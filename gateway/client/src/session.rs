@@ -1,0 +1,618 @@
+//! The client's side of a session as a value: bytes and time in, bytes to send and events out. It owns ids, report
+//! numbers, resends, heartbeats and back-off. It must not touch a socket or read a clock.
+//!
+//! ```text
+//!            connect_due          connected           facts complete
+//!   Waiting ------------> Connecting -------> Greeting --------------> Live | Replaying (a day that is over)
+//!      ^                       |                 |                        |
+//!      +--- back-off ----------+-----------------+---- disconnected ------+      any of them --> Ended
+//! ```
+
+use std::time::Duration;
+
+use protocol::soupbin::{self, HEARTBEAT_SECONDS, Login, Packet, SILENCE_SECONDS};
+use protocol::{
+    Body, Command, ConnectionId, DepthQuery, Event, FrameHeader, FrameKind, InstrumentId, InstrumentQuery,
+    RejectReason, Report, ReportNumber, RequestId, SessionId, Symbol, Timestamp, TradingDay, Unsequenced,
+};
+
+use crate::config::WINDOW_MAX;
+use crate::greeting::Greeting;
+use crate::pending::Pending;
+use crate::{
+    ClientConfig, ClientError, ClientEvent, ConnectionLoss, LoggedIn, LoginRejection, Outcome, ServerFault,
+    Start, SubmitError,
+};
+
+/// Pause before the second try to connect; it doubles with each try.
+const BACK_OFF_FIRST: Duration = Duration::from_millis(10);
+/// Longest pause between two tries.
+const BACK_OFF_LAST: Duration = Duration::from_secs(1);
+/// How long a login may take: the server verifies passwords one after the other.
+const LOGIN_LIMIT: Duration = Duration::from_secs(10);
+/// How long a session that is not available is asked for: the server holds a dead connection for its silence limit.
+const SESSION_PATIENCE: Duration = Duration::from_secs(SILENCE_SECONDS + 10);
+/// Redirects followed at once; after as many the client backs off.
+const REDIRECTS_MAX: u32 = 4;
+/// Sent bytes are dropped from the front of the buffer once they are this many.
+const SENT_KEPT_MAX: usize = 1 << 20;
+
+/// Correlates a query with its answer. Queries are never in the log; their ids have nothing to do with request ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub u64);
+
+/// Takes a session's events in order.
+type OnEvent<'a> = &'a mut dyn FnMut(ClientEvent);
+
+#[derive(Debug)]
+enum Link {
+    Waiting {
+        until: Duration,
+    },
+    Connecting,
+    Greeting(Greeting),
+    Live,
+    /// The connection replays a day that is over: it takes no requests and ends with that day.
+    Replaying,
+    /// The logout is on its way.
+    Leaving,
+    Ended(ClientError),
+}
+
+/// Where the reports go on.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    trading_day: TradingDay,
+    last_report: ReportNumber,
+}
+
+/// The state machine. See the module's documentation.
+#[derive(Debug)]
+pub struct ClientSession {
+    config: ClientConfig,
+    link: Link,
+    /// `None` before the first login.
+    place: Option<Place>,
+    pending: Pending,
+    /// Set at a login with requests that the server has moved past: up to that report one of them may be answered.
+    settle: Option<(ReportNumber, RequestId)>,
+    /// The session's last report at this connection's login; later ones answer what this client sent.
+    replayed_until: ReportNumber,
+    out: Vec<u8>,
+    out_sent: usize,
+    address_next: usize,
+    address: String,
+    redirect: Option<String>,
+    redirects: u32,
+    failures: u32,
+    unavailable_since: Option<Duration>,
+    last_heard: Duration,
+    last_sent: Duration,
+    query_last: u64,
+}
+
+impl ClientSession {
+    /// A session that has not connected yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Config`] for no address or a window outside its bounds.
+    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+        if config.addresses.is_empty() {
+            return Err(ClientError::Config("there is no address to connect to"));
+        }
+        if config.window == 0 || config.window > WINDOW_MAX {
+            return Err(ClientError::Config("the window is 1 to 1048576 requests"));
+        }
+        Ok(Self {
+            link: Link::Waiting { until: Duration::ZERO },
+            place: None,
+            pending: Pending::new(config.window),
+            settle: None,
+            replayed_until: ReportNumber(0),
+            out: Vec::new(),
+            out_sent: 0,
+            address_next: 0,
+            address: String::new(),
+            redirect: None,
+            redirects: 0,
+            failures: 0,
+            unavailable_since: None,
+            last_heard: Duration::ZERO,
+            last_sent: Duration::ZERO,
+            query_last: 0,
+            config,
+        })
+    }
+
+    /// Takes a request and gives its id. It is sent as soon as the connection allows, again after a reconnect where
+    /// needed, and has exactly one outcome.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing happened then.
+    pub fn submit(&mut self, body: Body) -> Result<RequestId, SubmitError> {
+        if matches!(self.link, Link::Ended(_) | Link::Leaving) {
+            return Err(SubmitError::Ended);
+        }
+        if self.place.is_none() {
+            return Err(SubmitError::NotReady);
+        }
+        if self.pending.is_full() {
+            return Err(SubmitError::WindowFull);
+        }
+        let request_id = self.pending.next_id();
+        let command = Command {
+            session: SessionId::SYSTEM,
+            connection: ConnectionId(0),
+            request_id,
+            timestamp: Timestamp(0),
+            body,
+        };
+        let frame = command.encode().ok_or(SubmitError::NotAllowed)?;
+        let kind = kind_of(frame.as_bytes()).filter(|kind| kind.is_from_client());
+        let kind = kind.ok_or(SubmitError::NotAllowed)?;
+        let start = self.out.len();
+        soupbin::write_packet(&Packet::Unsequenced(frame.as_bytes()), &mut self.out);
+        self.pending.push(kind, &self.out[start..]);
+        if !matches!(self.link, Link::Live) {
+            self.out.truncate(start);
+        }
+        Ok(request_id)
+    }
+
+    /// Asks for the depth of an instrument, at most `levels` a side. Without a live connection nothing is asked: `None`.
+    pub fn query_depth(&mut self, instrument: InstrumentId, levels: u8) -> Option<QueryId> {
+        self.query(|request_id| Unsequenced::DepthQuery(DepthQuery { request_id, instrument, levels }))
+    }
+
+    /// Asks for the definition of an instrument. Without a live connection nothing is asked: `None`.
+    pub fn query_instrument(&mut self, symbol: Symbol) -> Option<QueryId> {
+        let instrument = InstrumentId(0);
+        self.query(|request_id| {
+            Unsequenced::InstrumentQuery(InstrumentQuery { request_id, instrument, symbol: Some(symbol) })
+        })
+    }
+
+    fn query(&mut self, question: impl FnOnce(RequestId) -> Unsequenced) -> Option<QueryId> {
+        if !matches!(self.link, Link::Live) {
+            return None;
+        }
+        self.query_last += 1;
+        let frame = question(RequestId(self.query_last)).encode();
+        soupbin::write_packet(&Packet::Unsequenced(frame.as_bytes()), &mut self.out);
+        Some(QueryId(self.query_last))
+    }
+
+    /// Logs out: what was submitted is sent first. The client ends when the server closes the connection.
+    pub fn logout(&mut self, on_event: OnEvent<'_>) {
+        match self.link {
+            Link::Live | Link::Replaying => {
+                soupbin::write_packet(&Packet::LogoutRequest, &mut self.out);
+                self.link = Link::Leaving;
+            }
+            Link::Leaving | Link::Ended(_) => {}
+            _ => self.end(ClientError::LoggedOut, on_event),
+        }
+    }
+
+    /// The address to connect to, where it is time to; the caller then tells how it went.
+    pub fn connect_due(&mut self, now: Duration) -> Option<String> {
+        match self.link {
+            Link::Waiting { until } if now >= until => {}
+            _ => return None,
+        }
+        self.address = match self.redirect.take() {
+            Some(leader) => leader,
+            None => {
+                let address = self.config.addresses[self.address_next % self.config.addresses.len()].clone();
+                self.address_next += 1;
+                address
+            }
+        };
+        self.link = Link::Connecting;
+        Some(self.address.clone())
+    }
+
+    /// The connection asked for is there.
+    pub fn connected(&mut self, now: Duration) {
+        self.out.clear();
+        self.out_sent = 0;
+        (self.last_heard, self.last_sent) = (now, now);
+        let (session, next) = match self.place {
+            Some(place) => (soupbin::session_name(place.trading_day), place.last_report.0 + 1),
+            None => (*b"          ", u64::from(self.config.start == Start::DayStart)),
+        };
+        let login = Login {
+            username: *self.config.user.as_padded(),
+            password: *self.config.password.as_padded(),
+            session,
+            next,
+        };
+        soupbin::write_packet(&Packet::LoginRequest(login), &mut self.out);
+        self.link = Link::Greeting(Greeting::new(now + LOGIN_LIMIT));
+    }
+
+    /// The connection ended, or could not be built. Nothing received and not yet taken from it counts any more.
+    pub fn disconnected(&mut self, now: Duration, loss: ConnectionLoss, on_event: OnEvent<'_>) {
+        self.out.clear();
+        self.out_sent = 0;
+        let until = match &loss {
+            ConnectionLoss::DayEnded => now,
+            ConnectionLoss::Redirected(_) if self.redirects < REDIRECTS_MAX => {
+                self.redirects += 1;
+                now
+            }
+            _ => now + back_off(self.failures),
+        };
+        if until > now {
+            self.failures = self.failures.saturating_add(1);
+        }
+        let ended = matches!(self.link, Link::Ended(_));
+        let leaving = matches!(self.link, Link::Leaving);
+        let planned = matches!(loss, ConnectionLoss::DayEnded | ConnectionLoss::Redirected(_));
+        let reason = loss.to_string();
+        on_event(ClientEvent::Disconnected(if leaving { ConnectionLoss::LoggedOut } else { loss }));
+        if ended {
+            return;
+        }
+        self.link = Link::Waiting { until };
+        if leaving {
+            self.end(ClientError::LoggedOut, on_event);
+        } else if !self.config.reconnect && !planned && self.place.is_some() {
+            self.end(ClientError::Lost(reason), on_event);
+        }
+    }
+
+    /// Time passes: heartbeats, silence, limits. Call it at least every few hundred milliseconds.
+    pub fn tick(&mut self, now: Duration, on_event: OnEvent<'_>) {
+        let limit = match &self.link {
+            Link::Greeting(greeting) if now >= greeting.deadline => ConnectionLoss::LoginTimeout,
+            Link::Live | Link::Replaying | Link::Leaving
+                if now >= self.last_heard + Duration::from_secs(SILENCE_SECONDS) =>
+            {
+                ConnectionLoss::Silent
+            }
+            Link::Live | Link::Replaying => {
+                if self.outgoing().is_empty()
+                    && now >= self.last_sent + Duration::from_secs(HEARTBEAT_SECONDS)
+                {
+                    soupbin::write_packet(&Packet::ClientHeartbeat, &mut self.out);
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.disconnected(now, limit, on_event);
+    }
+
+    /// Takes what the server sent, in order; how many bytes were whole packets. The caller keeps the rest, gives it again
+    /// with what follows, and drops it when the connection ends.
+    pub fn received(&mut self, bytes: &[u8], now: Duration, on_event: OnEvent<'_>) -> usize {
+        self.last_heard = now;
+        let mut taken = 0;
+        while self.is_connected() {
+            match soupbin::read_packet(&bytes[taken..]) {
+                Ok(Some((packet, length))) => {
+                    taken += length;
+                    if let Err(fault) = self.packet(packet, now, on_event) {
+                        self.end(fault.into(), on_event);
+                    }
+                }
+                Ok(None) => return taken,
+                Err(error) => self.end(ServerFault::Packet(error).into(), on_event),
+            }
+        }
+        bytes.len()
+    }
+
+    fn packet(
+        &mut self,
+        packet: Packet<'_>,
+        now: Duration,
+        on_event: OnEvent<'_>,
+    ) -> Result<(), ServerFault> {
+        match packet {
+            Packet::Sequenced(frame) if matches!(self.link, Link::Live | Link::Replaying | Link::Leaving) => {
+                self.report(frame, on_event)
+            }
+            Packet::Unsequenced(frame)
+                if matches!(self.link, Link::Live | Link::Replaying | Link::Leaving) =>
+            {
+                self.unsequenced(frame, on_event)
+            }
+            Packet::ServerHeartbeat => Ok(()),
+            Packet::Debug(text) => self.fact(text, now, on_event),
+            Packet::LoginAccepted { session, next } => match &mut self.link {
+                Link::Greeting(greeting) => greeting.accept(session, next, self.place.map(place_parts)),
+                _ => Err(ServerFault::Unexpected(b'A')),
+            },
+            Packet::LoginRejected(reason) => {
+                self.login_rejected(reason, now, on_event);
+                Ok(())
+            }
+            Packet::EndOfSession => self.day_ended(now, on_event),
+            Packet::Sequenced(_) => Err(ServerFault::Unexpected(b'S')),
+            Packet::Unsequenced(_) => Err(ServerFault::Unexpected(b'U')),
+            Packet::LoginRequest(_) => Err(ServerFault::Unexpected(b'L')),
+            Packet::ClientHeartbeat => Err(ServerFault::Unexpected(b'R')),
+            Packet::LogoutRequest => Err(ServerFault::Unexpected(b'O')),
+        }
+    }
+
+    fn fact(&mut self, text: &[u8], now: Duration, on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        let text = String::from_utf8_lossy(text);
+        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        on_event(ClientEvent::Fact(text.to_string()));
+        if name == "leader" && !value.is_empty() {
+            self.redirect = Some(value.to_owned());
+            self.disconnected(now, ConnectionLoss::Redirected(value.to_owned()), on_event);
+            return Ok(());
+        }
+        let Link::Greeting(greeting) = &mut self.link else { return Ok(()) };
+        greeting.fact(name, value);
+        match greeting.complete()? {
+            Some(login) => self.logged_in(login, on_event),
+            None => Ok(()),
+        }
+    }
+
+    fn logged_in(&mut self, login: crate::greeting::Login, on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        (self.failures, self.redirects, self.unavailable_since) = (0, 0, None);
+        if self.place.is_none() {
+            self.pending.start_at(RequestId(login.highest_id.0 + 1));
+        } else if login.highest_id >= self.pending.next_id() {
+            self.end(ClientError::SessionUsedElsewhere(login.highest_id), on_event);
+            return Ok(());
+        }
+        let last_report = ReportNumber(login.next.0 - 1);
+        self.place = Some(Place { trading_day: login.trading_day, last_report });
+        self.replayed_until = login.last_report;
+        let live = login.trading_day == login.current_day;
+        self.link = if live { Link::Live } else { Link::Replaying };
+        let mut resent = 0;
+        if live {
+            resent = self.pending.resend_above(login.highest_id, &mut self.out);
+            self.settle = Some((login.last_report, login.highest_id));
+        }
+        on_event(ClientEvent::LoggedIn(LoggedIn {
+            address: self.address.clone(),
+            trading_day: login.trading_day,
+            last_report: login.last_report,
+            highest_request_id: login.highest_id,
+            resent,
+        }));
+        self.settle_passed(last_report, on_event);
+        Ok(())
+    }
+
+    fn login_rejected(&mut self, reason: u8, now: Duration, on_event: OnEvent<'_>) {
+        if reason != b'S' {
+            return self.end(ClientError::Login(LoginRejection::NotAuthorized), on_event);
+        }
+        if now >= *self.unavailable_since.get_or_insert(now) + SESSION_PATIENCE {
+            return self.end(ClientError::Login(LoginRejection::SessionNotAvailable), on_event);
+        }
+        self.disconnected(now, ConnectionLoss::SessionNotAvailable, on_event);
+    }
+
+    fn day_ended(&mut self, now: Duration, on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        if matches!(self.link, Link::Leaving) {
+            self.disconnected(now, ConnectionLoss::LoggedOut, on_event);
+            return Ok(());
+        }
+        let place = match (&self.link, &mut self.place) {
+            (Link::Live | Link::Replaying, Some(place)) => place,
+            _ => return Err(ServerFault::Unexpected(b'Z')),
+        };
+        let over = place.trading_day;
+        *place = Place { trading_day: TradingDay(over.0 + 1), last_report: ReportNumber(0) };
+        self.settle = None;
+        on_event(ClientEvent::DayEnded(over));
+        self.disconnected(now, ConnectionLoss::DayEnded, on_event);
+        Ok(())
+    }
+
+    fn report(&mut self, frame: &[u8], on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        let report = Report::decode(frame)?;
+        let event = &report.output.event;
+        let got = event.recipient().ok_or(ServerFault::Unexpected(b'S'))?.number;
+        let Some(place) = &mut self.place else { return Err(ServerFault::Unexpected(b'S')) };
+        let expected = ReportNumber(place.last_report.0 + 1);
+        if got != expected {
+            return Err(ServerFault::ReportNumber { expected, got });
+        }
+        place.last_report = got;
+        let answered = self.answered(event, got)?;
+        on_event(ClientEvent::Report(report));
+        if let Some((request_id, outcome)) = answered {
+            on_event(ClientEvent::Outcome(request_id, outcome));
+        }
+        self.settle_passed(got, on_event);
+        Ok(())
+    }
+
+    /// The pending request that the report settles, if it does.
+    fn answered(
+        &mut self,
+        event: &Event,
+        number: ReportNumber,
+    ) -> Result<Option<(RequestId, Outcome)>, ServerFault> {
+        let Some((request_id, rejected)) = answer(event) else { return Ok(None) };
+        if rejected == Some(RejectReason::NotLoggedIn) {
+            self.pending.mark_not_logged_in(request_id);
+            return Ok(None);
+        }
+        if number > self.replayed_until && request_id >= self.pending.next_id() {
+            return Err(ServerFault::Answer(request_id));
+        }
+        let Some(kind) = self.pending.kind(request_id) else { return Ok(None) };
+        let outcome = match rejected {
+            Some(reason) => Outcome::Rejected(number, reason),
+            None if is_answer(kind, event) => Outcome::Done(number),
+            None => return Ok(None),
+        };
+        self.pending.settle(request_id);
+        Ok(Some((request_id, outcome)))
+    }
+
+    fn unsequenced(&mut self, frame: &[u8], on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        match Unsequenced::decode(frame)? {
+            Unsequenced::Depth(id, depth) => on_event(ClientEvent::Depth(QueryId(id.0), depth)),
+            Unsequenced::InstrumentDefinition(id, definition) => {
+                on_event(ClientEvent::Instrument(QueryId(id.0), definition));
+            }
+            Unsequenced::Refused(refused) => match refused.request_kind {
+                Some(FrameKind::DepthQuery | FrameKind::InstrumentQuery) => {
+                    on_event(ClientEvent::QueryRefused(QueryId(refused.request_id.0), refused));
+                }
+                _ if self.pending.settle(refused.request_id) => {
+                    on_event(ClientEvent::Outcome(refused.request_id, Outcome::Refused(refused.reason)));
+                }
+                _ => return Err(ServerFault::Answer(refused.request_id)),
+            },
+            Unsequenced::DepthQuery(_) | Unsequenced::InstrumentQuery(_) => {
+                return Err(ServerFault::Unexpected(b'U'));
+            }
+        }
+        Ok(())
+    }
+
+    /// Once the reports up to the login's last one are here, what the server moved past without one never happened.
+    fn settle_passed(&mut self, number: ReportNumber, on_event: OnEvent<'_>) {
+        let Some((last_report, highest)) = self.settle.filter(|(last_report, _)| number >= *last_report)
+        else {
+            return;
+        };
+        debug_assert!(number == last_report);
+        self.settle = None;
+        while let Some((request_id, _)) = self.pending.oldest_unsettled(highest) {
+            self.pending.settle(request_id);
+            on_event(ClientEvent::Outcome(request_id, Outcome::NotProcessed));
+        }
+    }
+
+    fn end(&mut self, error: ClientError, on_event: OnEvent<'_>) {
+        self.link = Link::Ended(error);
+        self.out.clear();
+        self.out_sent = 0;
+        while let Some((request_id, not_logged_in)) = self.pending.oldest_unsettled(RequestId(u64::MAX - 1)) {
+            self.pending.settle(request_id);
+            let outcome = if not_logged_in { Outcome::NotProcessed } else { Outcome::Unknown };
+            on_event(ClientEvent::Outcome(request_id, outcome));
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.out[self.out_sent..]
+    }
+
+    /// The first `count` bytes of [`outgoing`](Self::outgoing) were sent.
+    pub fn sent(&mut self, count: usize, now: Duration) {
+        self.last_sent = now;
+        self.out_sent += count;
+        debug_assert!(self.out_sent <= self.out.len());
+        if self.out_sent == self.out.len() {
+            self.out.clear();
+            self.out_sent = 0;
+        } else if self.out_sent >= SENT_KEPT_MAX {
+            self.out.drain(..self.out_sent);
+            self.out_sent = 0;
+        }
+    }
+
+    /// Whether the session wants the connection that it has: a caller whose connection is still open closes it otherwise.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.link, Link::Greeting(_) | Link::Live | Link::Replaying | Link::Leaving)
+    }
+
+    /// Whether requests go out at once.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.link, Link::Live)
+    }
+
+    /// When to connect again, where the session waits for that.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<Duration> {
+        match self.link {
+            Link::Waiting { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Why it ended, where it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<&ClientError> {
+        match &self.link {
+            Link::Ended(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The address connected to, or tried last.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Requests without an outcome.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.unsettled()
+    }
+
+    /// Id that the next request gets; `None` before the first login.
+    #[must_use]
+    pub fn next_request_id(&self) -> Option<RequestId> {
+        self.place.map(|_| self.pending.next_id())
+    }
+
+    /// The last report seen, with its day; `None` before the first login.
+    #[must_use]
+    pub fn last_report(&self) -> Option<(TradingDay, ReportNumber)> {
+        self.place.map(|place| (place.trading_day, place.last_report))
+    }
+}
+
+fn place_parts(place: Place) -> (TradingDay, ReportNumber) {
+    (place.trading_day, place.last_report)
+}
+
+fn kind_of(frame: &[u8]) -> Option<FrameKind> {
+    FrameHeader::read(frame).ok()?.kind()
+}
+
+fn back_off(failures: u32) -> Duration {
+    BACK_OFF_FIRST.saturating_mul(1 << failures.min(10)).min(BACK_OFF_LAST)
+}
+
+/// The request that a report may answer, and why it rejects it where it does.
+fn answer(event: &Event) -> Option<(RequestId, Option<RejectReason>)> {
+    let (request_id, rejected) = match event {
+        Event::Accepted(e) => (e.request_id, None),
+        Event::Rejected(e) => (e.request_id, Some(e.reason)),
+        Event::Canceled(e) => (e.request_id, None),
+        Event::Replaced(e) => (e.request_id, None),
+        Event::OrderStatus(e) => (e.request_id, None),
+        Event::MassCanceled(e) => (e.request_id, None),
+        Event::AdminDone(e) => (e.request_id, None),
+        _ => return None,
+    };
+    (request_id != RequestId(0)).then_some((request_id, rejected))
+}
+
+/// Whether a report that is no reject answers a request of that kind. The cancels that a mass cancel makes carry its id
+/// too, but only the report that counts them answers it.
+fn is_answer(kind: FrameKind, event: &Event) -> bool {
+    match event {
+        Event::Accepted(_) => kind == FrameKind::NewOrder,
+        Event::Canceled(_) => matches!(kind, FrameKind::CancelOrder | FrameKind::ReplaceOrder),
+        Event::Replaced(_) => kind == FrameKind::ReplaceOrder,
+        Event::OrderStatus(_) => kind == FrameKind::OrderStatus,
+        Event::MassCanceled(_) => kind == FrameKind::MassCancel,
+        Event::AdminDone(e) => kind == e.request_kind,
+        _ => false,
+    }
+}

@@ -1,0 +1,246 @@
+//! The rules of a session one by one: what the server may not send, and what ends a client.
+
+use protocol::soupbin::{Packet, session_name, write_packet};
+
+use super::*;
+use crate::{ClientError, LoginRejection, ServerFault, Start, SubmitError};
+
+/// A session whose login request is out, and what it is told.
+struct Bench {
+    session: ClientSession,
+    events: Vec<ClientEvent>,
+    now: Duration,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut ClientConfig)) -> Self {
+        let mut config = config(4);
+        change(&mut config);
+        let mut bench = Self {
+            session: ClientSession::new(config).expect("good"),
+            events: Vec::new(),
+            now: Duration::ZERO,
+        };
+        bench.connect();
+        bench
+    }
+
+    fn connect(&mut self) {
+        assert!(self.session.connect_due(self.now).is_some());
+        self.session.connected(self.now);
+    }
+
+    fn send(&mut self, packets: &[Packet<'_>]) {
+        let mut bytes = Vec::new();
+        packets.iter().for_each(|packet| write_packet(packet, &mut bytes));
+        let events = &mut self.events;
+        let taken = self.session.received(&bytes, self.now, &mut |event| events.push(event));
+        assert_eq!(taken, bytes.len());
+    }
+
+    fn greet(&mut self, day: u32, next: u64, highest: u64, last: u64, current: u32) {
+        let facts = [
+            format!("highest_id={highest}"),
+            format!("last_report={last}"),
+            format!("trading_day={current}"),
+        ];
+        self.send(&[Packet::LoginAccepted { session: session_name(TradingDay(day)), next }]);
+        facts.iter().for_each(|fact| self.send(&[Packet::Debug(fact.as_bytes())]));
+    }
+
+    fn login(&self) -> protocol::soupbin::Login {
+        match protocol::soupbin::read_packet(self.session.outgoing()) {
+            Ok(Some((Packet::LoginRequest(login), _))) => login,
+            other => panic!("no login but {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_first_login_asks_as_configured() {
+    let mut fresh = Bench::new(|_| {});
+    assert_eq!((fresh.login().next, &fresh.login().session), (0, b"          "));
+    assert_eq!(fresh.session.submit(request(1)), Err(SubmitError::NotReady));
+    fresh.greet(3, 11, 41, 10, 3);
+    assert_eq!(fresh.session.next_request_id(), Some(RequestId(42)));
+    assert_eq!(fresh.session.last_report(), Some((TradingDay(3), ReportNumber(10))));
+
+    let replay = Bench::new(|config| config.start = Start::DayStart);
+    assert_eq!(replay.login().next, 1);
+}
+
+#[test]
+fn a_later_login_goes_on_where_the_last_one_ended() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(3, 11, 41, 10, 3);
+    bench.session.disconnected(bench.now, ConnectionLoss::Silent, &mut |_| {});
+    bench.now += Duration::from_secs(2);
+    bench.connect();
+    assert_eq!((bench.login().next, bench.login().session), (11, session_name(TradingDay(3))));
+}
+
+#[test]
+fn what_a_server_may_not_send_ends_the_client() {
+    let cases: &[(&str, &[Packet<'_>], ServerFault)] = &[
+        ("a report before the facts", &[Packet::Sequenced(b"x")], ServerFault::Unexpected(b'S')),
+        ("an answer before the facts", &[Packet::Unsequenced(b"x")], ServerFault::Unexpected(b'U')),
+        ("a client's packet", &[Packet::LogoutRequest], ServerFault::Unexpected(b'O')),
+        ("an end of session in a greeting", &[Packet::EndOfSession], ServerFault::Unexpected(b'Z')),
+        (
+            "a session that is no day",
+            &[Packet::LoginAccepted { session: *b"abc       ", next: 1 }],
+            ServerFault::LoginAnswer,
+        ),
+        (
+            "a next number of zero",
+            &[Packet::LoginAccepted { session: session_name(TradingDay(1)), next: 0 }],
+            ServerFault::LoginAnswer,
+        ),
+        (
+            "two answers",
+            &[Packet::LoginAccepted { session: session_name(TradingDay(1)), next: 1 }; 2],
+            ServerFault::LoginAnswer,
+        ),
+    ];
+    for (name, packets, fault) in cases {
+        let mut bench = Bench::new(|_| {});
+        bench.send(packets);
+        assert_eq!(bench.session.ended(), Some(&ClientError::Server(*fault)), "{name}");
+        assert!(!bench.session.is_connected(), "{name}");
+    }
+}
+
+#[test]
+fn garbage_and_wrong_numbers_end_the_client_and_leave_outcomes_unknown() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    bench.session.submit(request(1)).expect("taken");
+    bench.session.received(&[0, 0], bench.now, &mut |event| bench.events.push(event));
+    assert!(matches!(bench.session.ended(), Some(ClientError::Server(ServerFault::Packet(_)))));
+    assert_eq!(bench.events.last(), Some(&ClientEvent::Outcome(RequestId(1), Outcome::Unknown)));
+
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    bench.send(&[Packet::Sequenced(&[7; 40])]);
+    assert!(matches!(bench.session.ended(), Some(ClientError::Server(ServerFault::Message(_)))));
+}
+
+#[test]
+fn a_session_that_somebody_else_uses_ends_the_client() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 5, 0, 1);
+    bench.session.disconnected(bench.now, ConnectionLoss::Silent, &mut |_| {});
+    bench.now += Duration::from_secs(2);
+    bench.connect();
+    bench.greet(1, 1, 6, 0, 1);
+    assert_eq!(bench.session.ended(), Some(&ClientError::SessionUsedElsewhere(RequestId(6))));
+}
+
+#[test]
+fn a_rejected_login_ends_at_once_or_after_patience() {
+    let mut bench = Bench::new(|_| {});
+    bench.send(&[Packet::LoginRejected(b'A')]);
+    assert_eq!(bench.session.ended(), Some(&ClientError::Login(LoginRejection::NotAuthorized)));
+
+    let mut bench = Bench::new(|_| {});
+    let mut tries = 0;
+    while bench.session.ended().is_none() {
+        bench.send(&[Packet::LoginRejected(b'S')]);
+        tries += 1;
+        if let Some(retry_at) = bench.session.retry_at() {
+            bench.now = bench.now.max(retry_at);
+            bench.connect();
+        }
+    }
+    assert_eq!(bench.session.ended(), Some(&ClientError::Login(LoginRejection::SessionNotAvailable)));
+    assert!((20..60).contains(&tries), "{tries} tries, backed off to one a second");
+}
+
+#[test]
+fn the_window_bounds_what_is_pending() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    for n in 1..=4 {
+        assert_eq!(bench.session.submit(request(n)), Ok(RequestId(n)));
+    }
+    assert_eq!(bench.session.submit(request(5)), Err(SubmitError::WindowFull));
+    assert_eq!(bench.session.submit(Body::Logout), Err(SubmitError::WindowFull));
+    assert_eq!(bench.session.pending(), 4);
+    let not_a_clients = Bench::new(|_| {});
+    let mut bench = not_a_clients;
+    bench.greet(1, 1, 0, 0, 1);
+    assert_eq!(bench.session.submit(Body::Logout), Err(SubmitError::NotAllowed));
+    assert_eq!(bench.session.submit(Body::Start), Err(SubmitError::NotAllowed));
+    assert!(bench.session.outgoing().len() > 40, "only the login is on its way");
+}
+
+#[test]
+fn heartbeats_go_out_and_silence_ends_a_connection() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    let count = bench.session.outgoing().len();
+    bench.session.sent(count, bench.now);
+    let mut heartbeats = 0;
+    for _ in 0..160 {
+        bench.now += Duration::from_millis(100);
+        let events = &mut bench.events;
+        bench.session.tick(bench.now, &mut |event| events.push(event));
+        if !bench.session.is_connected() {
+            break;
+        }
+        if bench.session.outgoing() == [0, 1, b'R'] {
+            heartbeats += 1;
+            bench.session.sent(3, bench.now);
+        }
+    }
+    assert_eq!(heartbeats, 14);
+    assert_eq!(bench.events.last(), Some(&ClientEvent::Disconnected(ConnectionLoss::Silent)));
+}
+
+#[test]
+fn a_leader_is_followed_and_a_ring_of_them_is_not_chased() {
+    let mut bench = Bench::new(|_| {});
+    for round in 0..8 {
+        bench.send(&[Packet::Debug(b"leader=other:2")]);
+        let due = bench.session.connect_due(bench.now);
+        if round < 4 {
+            assert_eq!(due.as_deref(), Some("other:2"));
+        } else {
+            assert_eq!(due, None, "redirect {round} is not followed at once");
+            bench.now += Duration::from_secs(1);
+            assert_eq!(bench.session.connect_due(bench.now).as_deref(), Some("other:2"));
+        }
+        bench.session.connected(bench.now);
+    }
+}
+
+#[test]
+fn without_reconnect_a_loss_ends_the_client() {
+    let mut bench = Bench::new(|config| config.reconnect = false);
+    bench.greet(1, 1, 0, 0, 1);
+    bench.session.submit(request(1)).expect("taken");
+    let events = &mut bench.events;
+    bench
+        .session
+        .disconnected(bench.now, ConnectionLoss::Closed("gone".into()), &mut |event| events.push(event));
+    assert_eq!(bench.session.ended(), Some(&ClientError::Lost("gone".into())));
+    assert_eq!(bench.events.last(), Some(&ClientEvent::Outcome(RequestId(1), Outcome::Unknown)));
+}
+
+#[test]
+fn half_packets_wait_for_the_rest() {
+    let mut bench = Bench::new(|_| {});
+    let mut bytes = Vec::new();
+    write_packet(&Packet::LoginAccepted { session: session_name(TradingDay(1)), next: 1 }, &mut bytes);
+    for fact in ["highest_id=0", "last_report=0", "trading_day=1"] {
+        write_packet(&Packet::Debug(fact.as_bytes()), &mut bytes);
+    }
+    let mut kept = Vec::new();
+    for byte in bytes {
+        assert!(!bench.session.is_live());
+        kept.push(byte);
+        let taken = bench.session.received(&kept, bench.now, &mut |_| {});
+        kept.drain(..taken);
+    }
+    assert!(bench.session.is_live() && kept.is_empty());
+}
