@@ -1,0 +1,168 @@
+//! What a gateway is configured with, and the values that it refuses.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use protocol::soupbin::{HEARTBEAT_SECONDS, SILENCE_SECONDS};
+
+use crate::buffers::{CONNECTION_BYTES, IN_BYTES, OUT_BYTES};
+use crate::throttle::ThrottleLimits;
+
+/// One SoupBinTCP listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayConfig {
+    /// Where it listens; port 0 is any free one.
+    pub address: SocketAddr,
+    /// Whether an address other than loopback is meant: passwords and orders go over it in the clear.
+    pub allow_remote: bool,
+    /// The durability that clients are told after their login: `disk`, `memory`.
+    pub durability: journaler::Durability,
+    /// Limits of the listener.
+    pub listener: ListenerLimits,
+    /// Limits of each session.
+    pub session: SessionLimits,
+}
+
+/// Limits of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections at once from one address.
+    pub connections_per_address_max: usize,
+    /// Passwords verified at once, each on a thread of its own with 19 MiB. 1 to 2.
+    pub verifiers: usize,
+    /// Logins that wait for a verifier; one more is turned away.
+    pub verifications_waiting_max: usize,
+    /// Failed logins from one address.
+    pub failed_logins: ThrottleLimits,
+    /// How long a stop waits for the connections to take their last reports.
+    pub stop_deadline: Duration,
+}
+
+/// Limits of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// From the connection to its login packet.
+    pub login_deadline: Duration,
+    /// From the login packet to its answer.
+    pub verdict_deadline: Duration,
+    /// The server sends a heartbeat after so long without anything else.
+    pub heartbeat: Duration,
+    /// The connection is dropped after so long without a byte from the client.
+    pub silence: Duration,
+    /// A client that takes no byte of what waits for it is dropped after so long.
+    pub stall: Duration,
+    /// A client that had caught up, lags by more reports than this, and isn't taking bytes, is dropped.
+    pub backlog_max: u64,
+    /// From a logout, or the end of the session, to the end of the connection.
+    pub ending_deadline: Duration,
+    /// Messages that it may send; `None` = no limit.
+    pub throttle: Option<ThrottleLimits>,
+}
+
+impl Default for ListenerLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 1024,
+            connections_per_address_max: 256,
+            verifiers: 2,
+            verifications_waiting_max: 256,
+            failed_logins: ThrottleLimits { rate: 1, burst: 20 },
+            stop_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            login_deadline: Duration::from_secs(5),
+            verdict_deadline: Duration::from_secs(20),
+            heartbeat: Duration::from_secs(HEARTBEAT_SECONDS),
+            silence: Duration::from_secs(SILENCE_SECONDS),
+            stall: Duration::from_secs(10),
+            backlog_max: 1_000_000,
+            ending_deadline: Duration::from_secs(5),
+            throttle: Some(ThrottleLimits { rate: 100_000, burst: 100_000 }),
+        }
+    }
+}
+
+/// A configuration that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The address is not loopback and that was not allowed.
+    #[error(
+        "{0} is not a loopback address: passwords and orders would go over it in the clear. Set allow_remote if that is meant"
+    )]
+    NotLoopback(SocketAddr),
+    /// A limit of zero, or one beyond its bound.
+    #[error("{0} must be within {1} to {2}")]
+    Limit(&'static str, u64, u64),
+}
+
+impl GatewayConfig {
+    /// A listener with the default limits.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            allow_remote: false,
+            durability: journaler::Durability::default(),
+            listener: ListenerLimits::default(),
+            session: SessionLimits::default(),
+        }
+    }
+
+    /// Most bytes that the connections' buffers take together.
+    #[must_use]
+    pub fn memory_max(&self) -> u64 {
+        (self.listener.connections_max as u64) * CONNECTION_BYTES
+    }
+
+    /// Refuses values that can't work or are unsafe.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first of them.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !self.address.ip().is_loopback() && !self.allow_remote {
+            return Err(ConfigError::NotLoopback(self.address));
+        }
+        let listener = &self.listener;
+        let session = &self.session;
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let hour_ms = 3_600_000;
+        let checks = [
+            ("connections_max", listener.connections_max as u64, 1, 65_536),
+            ("connections_per_address_max", listener.connections_per_address_max as u64, 1, 65_536),
+            ("verifiers", listener.verifiers as u64, 1, 2),
+            ("verifications_waiting_max", listener.verifications_waiting_max as u64, 1, 65_536),
+            ("failed_logins.rate", u64::from(listener.failed_logins.rate), 1, 1_000_000),
+            ("failed_logins.burst", u64::from(listener.failed_logins.burst), 1, 1_000_000),
+            ("stop_deadline (ms)", ms(listener.stop_deadline), 1, hour_ms),
+            ("login_deadline (ms)", ms(session.login_deadline), 1, hour_ms),
+            ("verdict_deadline (ms)", ms(session.verdict_deadline), 1, hour_ms),
+            ("heartbeat (ms)", ms(session.heartbeat), 1, hour_ms),
+            ("silence (ms)", ms(session.silence), 1, hour_ms),
+            ("stall (ms)", ms(session.stall), 1, hour_ms),
+            ("backlog_max", session.backlog_max, 1, u64::MAX),
+            ("ending_deadline (ms)", ms(session.ending_deadline), 1, hour_ms),
+            ("throttle.rate", session.throttle.map_or(1, |limits| u64::from(limits.rate)), 1, 1_000_000_000),
+            (
+                "throttle.burst",
+                session.throttle.map_or(1, |limits| u64::from(limits.burst)),
+                1,
+                u64::from(u32::MAX),
+            ),
+        ];
+        for (name, value, min, max) in checks {
+            if !(min..=max).contains(&value) {
+                return Err(ConfigError::Limit(name, min, max));
+            }
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(CONNECTION_BYTES > (IN_BYTES + OUT_BYTES) as u64);

@@ -1,0 +1,247 @@
+//! From the output stage to the connections: wakes and verdicts, and the tables of users and instruments.
+//!
+//! [`HubEgress`] runs on an engine thread. For reports it looks into a map of its own and wakes a task; it takes no lock of
+//! ours. Logins and definitions, which are rare, take a lock that gateways hold no longer than it takes to copy one
+//! entry, never across I/O or a wait. How many reports there are is the report log's to say, so it is not kept here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::{
+    ConnectionId, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery, LoggedIn,
+    LoginRefused, Notice, SessionId, Symbol, TradingDay, UserDefinition, UserName,
+};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// What a hub knows at the start, from the recovered exchange.
+#[derive(Clone, Debug, Default)]
+pub struct HubSeed {
+    /// The current trading day.
+    pub trading_day: TradingDay,
+    /// All users.
+    pub users: Vec<UserDefinition>,
+    /// All instruments.
+    pub instruments: Vec<InstrumentDefinition>,
+}
+
+/// What the exchange said to a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginVerdict {
+    /// The connection has the session.
+    LoggedIn(LoggedIn),
+    /// It doesn't get it.
+    Refused(LoginRefused),
+}
+
+/// What all gateways of a server share. Clones are the same hub.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    shared: Arc<Shared>,
+}
+
+/// The output stage's end of a hub. There is one.
+#[derive(Debug)]
+pub struct HubEgress {
+    shared: Arc<Shared>,
+    live: HashMap<SessionId, Arc<Mailbox>>,
+}
+
+/// A connection's end of a hub, and its number. Dropping it gives the place back.
+#[derive(Debug)]
+pub struct Port {
+    mailbox: Arc<Mailbox>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Stored with Release after the last notice of the old day, so that who loads the new one (Acquire) finds all reports
+    /// of the old one in the report log.
+    day: AtomicU32,
+    last_connection: AtomicU32,
+    ports: Mutex<HashMap<ConnectionId, Arc<Mailbox>>>,
+    definitions: Mutex<Definitions>,
+}
+
+#[derive(Debug)]
+struct Mailbox {
+    connection: ConnectionId,
+    wake: Notify,
+    verdict: Mutex<Option<LoginVerdict>>,
+    /// An [`EndReason`]'s byte, 0 while the connection is live. Stored with Release after the reports that came before it,
+    /// loaded with Acquire before the report log is read.
+    ended: AtomicU8,
+}
+
+#[derive(Debug, Default)]
+struct Definitions {
+    users: HashMap<UserName, UserDefinition>,
+    names: HashMap<SessionId, UserName>,
+    instruments: HashMap<InstrumentId, InstrumentDefinition>,
+    symbols: HashMap<Symbol, InstrumentId>,
+}
+
+/// A panic under one of these locks would be a broken invariant, which ends the process; the data is whole in any case.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Definitions {
+    fn put_user(&mut self, user: &UserDefinition) {
+        if let Some(old) = self.names.insert(user.session, user.name)
+            && old != user.name
+        {
+            self.users.remove(&old);
+        }
+        self.users.insert(user.name, *user);
+    }
+
+    fn put_instrument(&mut self, instrument: &InstrumentDefinition) {
+        self.symbols.insert(instrument.symbol, instrument.instrument);
+        self.instruments.insert(instrument.instrument, *instrument);
+    }
+}
+
+impl Hub {
+    /// A hub and the end that the output stage notifies.
+    #[must_use]
+    pub fn new(seed: &HubSeed) -> (Self, HubEgress) {
+        let mut definitions = Definitions::default();
+        seed.users.iter().for_each(|user| definitions.put_user(user));
+        seed.instruments.iter().for_each(|instrument| definitions.put_instrument(instrument));
+        let shared = Arc::new(Shared {
+            day: AtomicU32::new(seed.trading_day.0),
+            last_connection: AtomicU32::new(0),
+            ports: Mutex::default(),
+            definitions: Mutex::new(definitions),
+        });
+        (Self { shared: Arc::clone(&shared) }, HubEgress { shared, live: HashMap::new() })
+    }
+
+    /// The current trading day, as far as told.
+    #[must_use]
+    pub fn trading_day(&self) -> TradingDay {
+        TradingDay(self.shared.day.load(Ordering::Acquire))
+    }
+
+    /// The user of a login name.
+    #[must_use]
+    pub fn user(&self, name: UserName) -> Option<UserDefinition> {
+        lock(&self.shared.definitions).users.get(&name).copied()
+    }
+
+    /// The instrument that a question is about.
+    #[must_use]
+    pub fn instrument(&self, query: &InstrumentQuery) -> Option<InstrumentDefinition> {
+        let definitions = lock(&self.shared.definitions);
+        let number = match &query.symbol {
+            Some(symbol) => definitions.symbols.get(symbol)?,
+            None => &query.instrument,
+        };
+        definitions.instruments.get(number).copied()
+    }
+
+    /// Gives a connection its number and its mailbox. Numbers are those of this start: one comes again only after four
+    /// billion others, and never one that is in use.
+    #[must_use]
+    pub fn connect(&self) -> Port {
+        let mut ports = lock(&self.shared.ports);
+        let connection = loop {
+            let number = self.shared.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            let connection = ConnectionId(number);
+            if number != 0 && !ports.contains_key(&connection) {
+                break connection;
+            }
+        };
+        let mailbox = Arc::new(Mailbox {
+            connection,
+            wake: Notify::new(),
+            verdict: Mutex::default(),
+            ended: AtomicU8::new(0),
+        });
+        ports.insert(connection, Arc::clone(&mailbox));
+        Port { mailbox, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Wakes every connection of every gateway.
+    pub(crate) fn wake_all(&self) {
+        lock(&self.shared.ports).values().for_each(|mailbox| mailbox.wake.notify_one());
+    }
+}
+
+impl Port {
+    /// The connection's number.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionId {
+        self.mailbox.connection
+    }
+
+    /// Completes once something was told since it last completed.
+    pub fn told(&self) -> Notified<'_> {
+        self.mailbox.wake.notified()
+    }
+
+    /// The verdict on the login, once.
+    #[must_use]
+    pub fn take_verdict(&self) -> Option<LoginVerdict> {
+        lock(&self.mailbox.verdict).take()
+    }
+
+    /// Why the exchange ended the connection, once it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<EndReason> {
+        EndReason::from_byte(self.mailbox.ended.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        lock(&self.shared.ports).remove(&self.mailbox.connection);
+    }
+}
+
+impl HubEgress {
+    fn verdict(&mut self, connection: ConnectionId, verdict: LoginVerdict) {
+        // A connection that is not here is of another start, or gone; its Disconnect frame is on its way.
+        let Some(mailbox) = lock(&self.shared.ports).get(&connection).cloned() else { return };
+        *lock(&mailbox.verdict) = Some(verdict);
+        mailbox.wake.notify_one();
+        if let LoginVerdict::LoggedIn(logged_in) = verdict {
+            self.live.insert(logged_in.session, mailbox);
+        }
+    }
+
+    fn ended(&mut self, session: SessionId, connection: ConnectionId, reason: EndReason) {
+        if self.live.get(&session).is_some_and(|mailbox| mailbox.connection == connection)
+            && let Some(mailbox) = self.live.remove(&session)
+        {
+            mailbox.ended.store(reason.to_byte(), Ordering::Release);
+            mailbox.wake.notify_one();
+        }
+    }
+}
+
+impl Egress for HubEgress {
+    fn notify(&mut self, notice: Notice) {
+        match notice {
+            Notice::Reports(session, _, _) => {
+                if let Some(mailbox) = self.live.get(&session) {
+                    mailbox.wake.notify_one();
+                }
+            }
+            Notice::LoggedIn(verdict) => self.verdict(verdict.connection, LoginVerdict::LoggedIn(verdict)),
+            Notice::LoginRefused(verdict) => {
+                self.verdict(verdict.connection, LoginVerdict::Refused(verdict));
+            }
+            Notice::ConnectionEnded(session, connection, reason) => self.ended(session, connection, reason),
+            Notice::DayStarted(day) => {
+                self.shared.day.store(day.0, Ordering::Release);
+                self.live.values().for_each(|mailbox| mailbox.wake.notify_one());
+            }
+            Notice::Instrument(instrument) => lock(&self.shared.definitions).put_instrument(&instrument),
+            Notice::User(user) => lock(&self.shared.definitions).put_user(&user),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Threads that verify passwords, and the count of an address's failures. A flood of logins must cost no more than those
+//! threads and a queue of a fixed length: they have the lowest priority, and never run on the gateway's thread.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use protocol::Credential;
+use tokio::sync::oneshot;
+
+use crate::credentials::{PASSWORD_LENGTH_MAX, SCHEME, Verifier};
+use crate::throttle::{Throttle, ThrottleLimits};
+
+/// Addresses whose failures are counted one by one; further ones share one count.
+const ADDRESSES_MAX: usize = 4096;
+/// The lowest priority there is.
+const NICE: i32 = 19;
+
+struct Job {
+    credential: Credential,
+    password: [u8; PASSWORD_LENGTH_MAX],
+    length: usize,
+    answer: oneshot::Sender<bool>,
+}
+
+/// Verifies passwords off the gateway's thread. The threads end with it.
+#[derive(Debug)]
+pub(crate) struct Verifiers {
+    jobs: SyncSender<Job>,
+}
+
+impl Verifiers {
+    /// `threads` threads, for which at most `waiting_max` logins wait.
+    pub(crate) fn start(threads: usize, waiting_max: usize) -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(waiting_max);
+        let waiting = Arc::new(Mutex::new(waiting));
+        for number in 0..threads {
+            let waiting = Arc::clone(&waiting);
+            thread::Builder::new().name(format!("password-{number}")).spawn(move || work(&waiting))?;
+        }
+        Ok(Self { jobs })
+    }
+
+    /// Asks whether `password` is the credential's; without a credential, the answer takes as long and is no. `None` when
+    /// too many wait.
+    pub(crate) fn ask(
+        &self,
+        credential: Option<Credential>,
+        password: &[u8],
+    ) -> Option<oneshot::Receiver<bool>> {
+        // No password has this hash: 32 zero bytes are no more likely than any other guess.
+        let nobody = Credential { scheme: SCHEME, salt: [0; 16], hash: [0; 32] };
+        let (answer, answered) = oneshot::channel();
+        let length = password.len().min(PASSWORD_LENGTH_MAX);
+        let mut job = Job {
+            credential: credential.unwrap_or(nobody),
+            password: [0; PASSWORD_LENGTH_MAX],
+            length,
+            answer,
+        };
+        job.password[..length].copy_from_slice(&password[..length]);
+        self.jobs.try_send(job).ok()?;
+        Some(answered)
+    }
+}
+
+fn work(waiting: &Mutex<Receiver<Job>>) {
+    // Without the right to, it runs at the priority that it has.
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "the password threads keep their priority");
+    }
+    let mut verifier = Verifier::default();
+    loop {
+        // One thread waits in the channel, the other for the lock.
+        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        // A client that is gone needs no answer and no 20 ms.
+        if !job.answer.is_closed() {
+            let password = job.password.get(..job.length).unwrap_or_default();
+            let _ = job.answer.send(verifier.verify(&job.credential, password));
+        }
+    }
+}
+
+/// Failed logins by address.
+#[derive(Debug)]
+pub(crate) struct FailedLogins {
+    limits: ThrottleLimits,
+    addresses: HashMap<IpAddr, Throttle>,
+    others: Throttle,
+}
+
+impl FailedLogins {
+    pub(crate) fn new(limits: ThrottleLimits, now: Duration) -> Self {
+        Self { limits, addresses: HashMap::new(), others: Throttle::new(limits, now) }
+    }
+
+    /// Whether an address may try another login.
+    pub(crate) fn allows(&mut self, address: IpAddr, now: Duration) -> bool {
+        let full = self.addresses.len() >= ADDRESSES_MAX;
+        match self.addresses.get_mut(&address) {
+            Some(throttle) => {
+                throttle.refill(now);
+                throttle.is_enough()
+            }
+            None if full => {
+                self.others.refill(now);
+                self.others.is_enough()
+            }
+            None => true,
+        }
+    }
+
+    /// Counts a failure.
+    pub(crate) fn failed(&mut self, address: IpAddr, now: Duration) {
+        if self.addresses.len() >= ADDRESSES_MAX {
+            self.addresses.retain(|_, throttle| {
+                throttle.refill(now);
+                !throttle.is_full()
+            });
+        }
+        let full = self.addresses.len() >= ADDRESSES_MAX;
+        let throttle = match self.addresses.contains_key(&address) || !full {
+            true => self.addresses.entry(address).or_insert_with(|| Throttle::new(self.limits, now)),
+            false => &mut self.others,
+        };
+        throttle.refill(now);
+        throttle.take(false);
+    }
+}
