@@ -29,10 +29,9 @@ pub struct LoggedIn {
     pub address: String,
     /// The day whose reports come on this connection.
     pub trading_day: TradingDay,
-    /// The session's last report of that day at the login.
-    pub last_report: ReportNumber,
-    /// Highest request id that the server has seen of the session.
-    pub highest_request_id: RequestId,
+    /// The session's last report of that day and the highest request id that the server has seen of it, at the login.
+    /// `None` where the day is over: the connection only reads, and ends with that day.
+    pub sending: Option<(ReportNumber, RequestId)>,
     /// Pending requests that were sent again.
     pub resent: usize,
 }

@@ -1,6 +1,7 @@
 //! What the server says between a login request and the first report: the accepted session, and the facts that decide what
 //! is sent again.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use protocol::soupbin::session_day;
@@ -25,12 +26,19 @@ pub(crate) struct Login {
     pub(crate) trading_day: TradingDay,
     /// Number of the first one that comes.
     pub(crate) next: ReportNumber,
-    /// The last one there is of that day.
+    /// `None` where the connection only reads.
+    pub(crate) sender: Option<Sender>,
+}
+
+/// What a client must know before it sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    /// The last report there is of the day.
     pub(crate) last_report: ReportNumber,
     /// Highest request id that the server has seen.
     pub(crate) highest_id: RequestId,
-    /// The venue's day: above `trading_day` where that one is over.
-    pub(crate) current_day: TradingDay,
+    /// The day is the venue's current one. Where it ended during the login, nothing must be sent before the next login.
+    pub(crate) live: bool,
 }
 
 impl Greeting {
@@ -72,16 +80,25 @@ impl Greeting {
         else {
             return Ok(None);
         };
-        let current_day = u32::try_from(current_day).map_err(|_| ServerFault::LoginAnswer)?;
-        let login = Login {
-            trading_day,
-            next,
-            last_report: ReportNumber(last_report),
-            highest_id: RequestId(highest_id),
-            current_day: TradingDay(current_day),
+        // A day that is over ends with the end of the session, not with a number told here.
+        let in_place = match u64::from(trading_day.0).cmp(&current_day) {
+            Ordering::Less => true,
+            Ordering::Equal => next.0 - 1 <= last_report,
+            Ordering::Greater => false,
         };
-        let consistent =
-            next.0 - 1 <= last_report && trading_day <= login.current_day && highest_id < u64::MAX;
-        if consistent { Ok(Some(login)) } else { Err(ServerFault::LoginAnswer) }
+        if !in_place || highest_id == u64::MAX {
+            return Err(ServerFault::LoginAnswer);
+        }
+        let live = u64::from(trading_day.0) == current_day;
+        let sender =
+            Some(Sender { last_report: ReportNumber(last_report), highest_id: RequestId(highest_id), live });
+        Ok(Some(Login { trading_day, next, sender }))
+    }
+
+    /// The login where a report or the end of the session comes before the facts: only the reports of a day that is over
+    /// come on this connection.
+    pub(crate) fn read_only(&self) -> Option<Login> {
+        let (trading_day, next) = self.accepted?;
+        Some(Login { trading_day, next, sender: None })
     }
 }

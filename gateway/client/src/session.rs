@@ -17,7 +17,7 @@ use protocol::{
 };
 
 use crate::config::WINDOW_MAX;
-use crate::greeting::Greeting;
+use crate::greeting::{self, Greeting};
 use crate::pending::Pending;
 use crate::{
     ClientConfig, ClientError, ClientEvent, ConnectionLoss, LoggedIn, LoginRejection, Outcome, ServerFault,
@@ -73,6 +73,8 @@ pub struct ClientSession {
     link: Link,
     /// `None` before the first login.
     place: Option<Place>,
+    /// A first live login has told which ids are free.
+    ids_known: bool,
     pending: Pending,
     /// Set at a login with requests that the server has moved past: up to that report one of them may be answered.
     settle: Option<(ReportNumber, RequestId)>,
@@ -106,6 +108,7 @@ impl ClientSession {
         Ok(Self {
             link: Link::Waiting { until: Duration::ZERO },
             place: None,
+            ids_known: false,
             pending: Pending::new(config.window),
             settle: None,
             replayed_until: ReportNumber(0),
@@ -133,7 +136,7 @@ impl ClientSession {
         if matches!(self.link, Link::Ended(_) | Link::Leaving) {
             return Err(SubmitError::Ended);
         }
-        if self.place.is_none() {
+        if !self.ids_known {
             return Err(SubmitError::NotReady);
         }
         if self.pending.is_full() {
@@ -257,7 +260,7 @@ impl ClientSession {
         self.link = Link::Waiting { until };
         if leaving {
             self.end(ClientError::LoggedOut, on_event);
-        } else if !self.config.reconnect && !planned && self.place.is_some() {
+        } else if !self.config.reconnect && !planned && self.ids_known {
             self.end(ClientError::Lost(reason), on_event);
         }
     }
@@ -310,6 +313,11 @@ impl ClientSession {
         now: Duration,
         on_event: OnEvent<'_>,
     ) -> Result<(), ServerFault> {
+        if let (Packet::Sequenced(_) | Packet::EndOfSession, Link::Greeting(greeting)) = (&packet, &self.link)
+            && let Some(login) = greeting.read_only()
+        {
+            self.logged_in(login, on_event);
+        }
         match packet {
             Packet::Sequenced(frame) if matches!(self.link, Link::Live | Link::Replaying | Link::Leaving) => {
                 self.report(frame, on_event)
@@ -349,39 +357,39 @@ impl ClientSession {
         }
         let Link::Greeting(greeting) = &mut self.link else { return Ok(()) };
         greeting.fact(name, value);
-        match greeting.complete()? {
-            Some(login) => self.logged_in(login, on_event),
-            None => Ok(()),
+        if let Some(login) = greeting.complete()? {
+            self.logged_in(login, on_event);
         }
+        Ok(())
     }
 
-    fn logged_in(&mut self, login: crate::greeting::Login, on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+    fn logged_in(&mut self, login: greeting::Login, on_event: OnEvent<'_>) {
         (self.failures, self.redirects, self.unavailable_since) = (0, 0, None);
-        if self.place.is_none() {
-            self.pending.start_at(RequestId(login.highest_id.0 + 1));
-        } else if login.highest_id >= self.pending.next_id() {
-            self.end(ClientError::SessionUsedElsewhere(login.highest_id), on_event);
-            return Ok(());
-        }
         let last_report = ReportNumber(login.next.0 - 1);
         self.place = Some(Place { trading_day: login.trading_day, last_report });
-        self.replayed_until = login.last_report;
-        let live = login.trading_day == login.current_day;
-        self.link = if live { Link::Live } else { Link::Replaying };
-        let mut resent = 0;
-        if live {
-            resent = self.pending.resend_above(login.highest_id, &mut self.out);
-            self.settle = Some((login.last_report, login.highest_id));
-        }
-        on_event(ClientEvent::LoggedIn(LoggedIn {
+        self.link = Link::Replaying;
+        let mut told = LoggedIn {
             address: self.address.clone(),
             trading_day: login.trading_day,
-            last_report: login.last_report,
-            highest_request_id: login.highest_id,
-            resent,
-        }));
+            sending: None,
+            resent: 0,
+        };
+        if let Some(sender) = login.sender.filter(|sender| sender.live) {
+            let highest = sender.highest_id;
+            if !self.ids_known {
+                self.pending.start_at(RequestId(highest.0 + 1));
+                self.ids_known = true;
+            } else if highest >= self.pending.next_id() {
+                return self.end(ClientError::SessionUsedElsewhere(highest), on_event);
+            }
+            self.link = Link::Live;
+            self.replayed_until = sender.last_report;
+            self.settle = Some((sender.last_report, highest));
+            told.resent = self.pending.resend_above(highest, &mut self.out);
+            told.sending = Some((sender.last_report, highest));
+        }
+        on_event(ClientEvent::LoggedIn(told));
         self.settle_passed(last_report, on_event);
-        Ok(())
     }
 
     fn login_rejected(&mut self, reason: u8, now: Duration, on_event: OnEvent<'_>) {
@@ -566,7 +574,7 @@ impl ClientSession {
     /// Id that the next request gets; `None` before the first login.
     #[must_use]
     pub fn next_request_id(&self) -> Option<RequestId> {
-        self.place.map(|_| self.pending.next_id())
+        self.ids_known.then(|| self.pending.next_id())
     }
 
     /// The last report seen, with its day; `None` before the first login.

@@ -82,8 +82,8 @@ fn a_later_login_goes_on_where_the_last_one_ended() {
 #[test]
 fn what_a_server_may_not_send_ends_the_client() {
     let cases: &[(&str, &[Packet<'_>], ServerFault)] = &[
-        ("a report before the facts", &[Packet::Sequenced(b"x")], ServerFault::Unexpected(b'S')),
-        ("an answer before the facts", &[Packet::Unsequenced(b"x")], ServerFault::Unexpected(b'U')),
+        ("a report before the login", &[Packet::Sequenced(b"x")], ServerFault::Unexpected(b'S')),
+        ("an answer before the login", &[Packet::Unsequenced(b"x")], ServerFault::Unexpected(b'U')),
         ("a client's packet", &[Packet::LogoutRequest], ServerFault::Unexpected(b'O')),
         ("an end of session in a greeting", &[Packet::EndOfSession], ServerFault::Unexpected(b'Z')),
         (
@@ -243,4 +243,23 @@ fn half_packets_wait_for_the_rest() {
         kept.drain(..taken);
     }
     assert!(bench.session.is_live() && kept.is_empty());
+}
+
+#[test]
+fn a_day_that_is_over_is_read_to_its_end_and_nothing_is_sent_on_it() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    bench.session.submit(request(1)).expect("taken");
+    bench.session.disconnected(bench.now, ConnectionLoss::Silent, &mut |_| {});
+    bench.now += Duration::from_secs(2);
+    bench.connect();
+    let login = bench.session.outgoing().len();
+    bench.send(&[Packet::LoginAccepted { session: session_name(TradingDay(1)), next: 1 }]);
+    bench.send(&[Packet::EndOfSession]);
+    assert!(bench.events.contains(&ClientEvent::DayEnded(TradingDay(1))));
+    bench.connect();
+    assert_eq!((bench.login().next, bench.login().session), (1, session_name(TradingDay(2))));
+    assert_eq!(bench.session.outgoing().len(), login, "only the login is on its way");
+    bench.greet(2, 1, 0, 0, 2);
+    assert!(bench.session.outgoing().len() > login, "the pending request is sent again");
 }

@@ -207,11 +207,14 @@ impl Venue {
             self.send(connection, &Packet::LoginRejected(b'S'));
             return self.close(connection);
         }
-        self.live = Some(connection);
         self.send(connection, &Packet::LoginAccepted { session: session_name(TradingDay(day)), next });
-        let facts = [("highest_id", self.highest), ("last_report", last), ("trading_day", self.day.into())];
-        for (name, value) in facts {
-            self.send(connection, &Packet::Debug(format!("{name}={value}").as_bytes()));
+        if day == self.day {
+            self.live = Some(connection);
+            let facts =
+                [("trading_day", u64::from(day)), ("last_report", last), ("highest_id", self.highest)];
+            for (name, value) in facts {
+                self.send(connection, &Packet::Debug(format!("{name}={value}").as_bytes()));
+            }
         }
         if let Some(state) = self.connections.get_mut(&connection) {
             state.cursor = Some((day, next as usize - 1));
