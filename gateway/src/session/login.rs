@@ -128,10 +128,16 @@ impl Session {
                 let stream = Stream::new(self.session, entry.day, next);
                 self.accept(now, &stream, out);
                 self.state = State::Live(stream);
-                let highest = format!("highest_id={}", verdict.highest_request_id);
-                let durability = format!("durability={}", self.durability);
-                self.send(now, &Packet::Debug(highest.as_bytes()), out);
-                self.send(now, &Packet::Debug(durability.as_bytes()), out);
+                // With these a client knows what to send again, and when the reports of the past are complete.
+                let facts = [
+                    format!("trading_day={}", verdict.trading_day),
+                    format!("last_report={last_report}"),
+                    format!("highest_id={}", verdict.highest_request_id),
+                    format!("durability={}", self.durability),
+                ];
+                for fact in facts {
+                    self.send(now, &Packet::Debug(fact.as_bytes()), out);
+                }
             }
             State::Abandoned { reason, .. } => {
                 self.control = Some(Control::Disconnect(reason));
