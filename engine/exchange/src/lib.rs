@@ -1,1 +1,44 @@
-//! Stub until its first commit.
+//! The business logic: instruments, order books, sessions. A pure state machine, [`Exchange`]: it takes commands and
+//! emits events.
+//!
+//! It has no I/O, no clock, no threads and no randomness, and no `unsafe`. Whatever must survive is in its state, which
+//! [`Exchange::export`] gives in a canonical order. It is total: a command is answered by a reject and does nothing else,
+//! or it is applied whole; there is no error to return.
+//!
+//! ```text
+//! exchange   checks of the sender, ids, where each kind of command goes
+//!   entry      new orders, replaces, trades          sessions      users, ids, report numbers, timers
+//!   cancel     cancels, mass cancels, expiries       instruments   definitions, phases, books
+//!   connection logins and ends of connections        orders        arena + index + text ids
+//!   admin      what operators ask, end of day        book, ladder  levels and queues of one instrument
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod arena;
+mod book;
+mod cancel;
+mod connection;
+mod digest;
+mod directory;
+mod entry;
+mod exchange;
+mod export;
+mod import;
+mod index;
+mod instruments;
+mod ladder;
+mod names;
+mod orders;
+mod outbox;
+mod record;
+mod sessions;
+mod views;
+
+pub use admin::CAPACITIES_MAX;
+pub use exchange::{Divergence, Exchange};
+pub use import::{ImportError, Importer};
+pub use outbox::EventSink;
+pub use record::{InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, UserRecord, VenueRecord};
+pub use views::{Counts, OrderView, SessionView};

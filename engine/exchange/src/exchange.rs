@@ -1,0 +1,342 @@
+//! The state machine: what is checked of every command before it is acted on, and where each kind of command goes.
+//!
+//! Every handler validates fully and then mutates: it returns the reason of a reject before anything has changed, except
+//! that the request's id, and its text id where it carries a fresh one, are used up.
+
+use protocol::{
+    Body, Capacities, Checkpoint, ClOrdId, Command, Event, FrameKind, InstrumentId, Named, OrderKey, Phase,
+    RejectReason, Rejected, RequestId, Sequence, Tick, Timestamp, TradingDay,
+};
+
+use crate::arena::Handle;
+use crate::instruments::Instruments;
+use crate::orders::Orders;
+use crate::outbox::{EventSink, Outbox};
+use crate::sessions::{SYSTEM, Sessions};
+
+/// A tick carried a checkpoint of another history than ours: this engine or the log is wrong, and the process must stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The checkpoint's sequence.
+    pub sequence: Sequence,
+    /// Running hash there, as the log says.
+    pub logged_hash: u64,
+    /// Running hash there, as computed here.
+    pub computed_hash: u64,
+}
+
+/// The whole state of the venue.
+#[derive(Debug)]
+pub struct Exchange {
+    pub(crate) sequence: Sequence,
+    pub(crate) log_time: Timestamp,
+    pub(crate) trading_day: TradingDay,
+    pub(crate) running_hash: u64,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) divergence: Option<Divergence>,
+    pub(crate) capacities: Capacities,
+    /// Number of the last order accepted.
+    pub(crate) last_order_id: u64,
+    /// Number of the last trade.
+    pub(crate) last_trade_id: u64,
+    /// Frames of sessions that don't exist: nobody could be answered.
+    pub(crate) ignored: u64,
+    /// Levels with orders, over all books.
+    pub(crate) levels: u32,
+    pub(crate) sessions: Sessions,
+    pub(crate) instruments: Instruments,
+    pub(crate) orders: Orders,
+}
+
+/// A request whose sender and ids are good.
+pub(crate) struct Request {
+    /// Place of the sender.
+    pub(crate) session: u32,
+    pub(crate) id: RequestId,
+    /// The text id that it carries, used up by it.
+    pub(crate) text: Option<ClOrdId>,
+    /// Place of the text id.
+    pub(crate) name: Option<Handle>,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Exchange {
+    /// An empty venue on trading day 1 before its first frame, with default [`Capacities`] and the server's own session.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sequence: Sequence(0),
+            log_time: Timestamp(0),
+            trading_day: TradingDay(1),
+            running_hash: protocol::StreamHash::default().value(),
+            checkpoint: None,
+            divergence: None,
+            capacities: Capacities::default(),
+            last_order_id: 0,
+            last_trade_id: 0,
+            ignored: 0,
+            levels: 0,
+            sessions: Sessions::new(),
+            instruments: Instruments::default(),
+            orders: Orders::new(),
+        }
+    }
+
+    /// Applies one command. Total: it is answered by a reject and does nothing else, or it is applied whole.
+    pub fn apply(&mut self, command: &Command, sink: &mut impl EventSink) {
+        self.sequence = self.sequence.next();
+        self.log_time = self.log_time.max(command.timestamp);
+        let mut out = Outbox::new(sink, self.sequence, self.log_time, self.running_hash);
+        while let Some(session) = self.sessions.take_due(self.log_time) {
+            self.cancel_disconnected(session, &mut out);
+        }
+        self.dispatch(command, &mut out);
+        self.running_hash = out.running_hash();
+    }
+
+    /// Reads ahead what a command will touch, so that it is in the cache when [`apply`](Self::apply) comes. It changes
+    /// nothing, and leaving it out changes nothing but speed.
+    #[inline]
+    pub fn prefetch(&self, command: &Command) {
+        let Some(session) = self.sessions.place(command.session) else { return };
+        match &command.body {
+            Body::CancelOrder(cancel) => self.touch(session, &cancel.order),
+            Body::ReplaceOrder(replace) => self.touch(session, &replace.order),
+            Body::NewOrder(order) => {
+                std::hint::black_box(self.orders.touch(session, command.request_id.0));
+                if let Some(place) = self.instruments.place(order.instrument) {
+                    std::hint::black_box(self.instruments.get(place).phase);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn touch(&self, session: u32, key: &OrderKey) {
+        if let OrderKey::Id(id) = key {
+            std::hint::black_box(self.orders.touch(session, id.0));
+        }
+    }
+
+    fn dispatch<S: EventSink>(&mut self, command: &Command, out: &mut Outbox<'_, S>) {
+        let Some(session) = self.sessions.place(command.session) else {
+            match command.body {
+                Body::Login(_) => self.refuse_unknown_login(command, out),
+                _ => self.ignored += 1,
+            }
+            return;
+        };
+        match &command.body {
+            Body::Login(_) => self.login(session, command, out),
+            Body::Logout => self.disconnect(session, command, protocol::EndReason::Logout, out),
+            Body::Disconnect(reason) => self.disconnect(session, command, *reason, out),
+            _ => {
+                if let Err(reason) = self.act(session, command, out) {
+                    self.reject(session, command, reason, out);
+                }
+            }
+        }
+    }
+
+    fn act<S: EventSink>(
+        &mut self,
+        session: u32,
+        command: &Command,
+        out: &mut Outbox<'_, S>,
+    ) -> Result<(), RejectReason> {
+        if session != SYSTEM {
+            self.check_sender(session, command)?;
+        }
+        let mut request = Request { session, id: command.request_id, text: None, name: None };
+        match &command.body {
+            Body::NewOrder(order) => {
+                self.name(&mut request, order.cl_ord_id)?;
+                self.new_order(&request, order, out)
+            }
+            Body::CancelOrder(cancel) => {
+                self.name(&mut request, cancel.cl_ord_id)?;
+                self.cancel_order(&request, cancel, out)
+            }
+            Body::ReplaceOrder(replace) => {
+                self.name(&mut request, replace.cl_ord_id)?;
+                self.replace_order(&request, replace, out)
+            }
+            Body::OrderStatus(status) => {
+                self.name(&mut request, None)?;
+                self.order_status(&request, status, out)
+            }
+            Body::MassCancel(cancel) => self.mass_cancel(&request, cancel, out),
+            Body::Start => {
+                self.only_system(session)?;
+                self.start(out);
+                Ok(())
+            }
+            Body::Tick(tick) => {
+                self.only_system(session)?;
+                self.tick(tick, out);
+                Ok(())
+            }
+            Body::Malformed(_) => Err(RejectReason::Malformed),
+            _ => self.administer(&request, &command.body, out),
+        }
+    }
+
+    /// The connection is the live one, and the id rises; it is used up then.
+    #[inline]
+    fn check_sender(&mut self, session: u32, command: &Command) -> Result<(), RejectReason> {
+        let session = self.sessions.get_mut(session);
+        if session.connection != Some(command.connection) {
+            return Err(RejectReason::NotLoggedIn);
+        }
+        if command.request_id <= session.highest_request_id {
+            return Err(RejectReason::IdNotRising);
+        }
+        session.highest_request_id = command.request_id;
+        Ok(())
+    }
+
+    /// What concerns an order is for users, not for the server itself; a text id is used up.
+    #[inline]
+    fn name(&mut self, request: &mut Request, text: Option<ClOrdId>) -> Result<(), RejectReason> {
+        if request.session == SYSTEM {
+            return Err(RejectReason::NotAuthorized);
+        }
+        if let Some(text) = text {
+            request.name =
+                Some(self.orders.names.claim(request.session, &text, self.capacities.cl_ord_ids)?);
+            request.text = Some(text);
+        }
+        Ok(())
+    }
+
+    fn only_system(&self, session: u32) -> Result<(), RejectReason> {
+        if session == SYSTEM { Ok(()) } else { Err(RejectReason::NotAuthorized) }
+    }
+
+    /// Emits the text id of the request that the next report answers.
+    #[inline]
+    pub(crate) fn emit_name<S: EventSink>(&self, request: &Request, out: &mut Outbox<'_, S>) {
+        if let Some(cl_ord_id) = request.text {
+            let session = self.sessions.get(request.session).id;
+            out.emit(Event::Named(Named { session, cl_ord_id }));
+        }
+    }
+
+    #[cold]
+    fn reject<S: EventSink>(
+        &mut self,
+        session: u32,
+        command: &Command,
+        reason: RejectReason,
+        out: &mut Outbox<'_, S>,
+    ) {
+        let parts = Parts::of(&command.body);
+        if let Some(cl_ord_id) = parts.text {
+            out.emit(Event::Named(Named { session: command.session, cl_ord_id }));
+        }
+        let highest_request_id = self.sessions.get(session).highest_request_id;
+        out.emit(Event::Rejected(Rejected {
+            to: self.sessions.report(session),
+            request_id: command.request_id,
+            client_order_id: match parts.order {
+                Some(OrderKey::Id(id)) if id.0 != 0 => Some(id),
+                _ => None,
+            },
+            highest_request_id,
+            instrument: parts.instrument,
+            request_kind: parts.kind,
+            reason,
+        }));
+    }
+
+    /// Log time has moved already; the logged checkpoint is compared, and the next one made.
+    fn tick<S: EventSink>(&mut self, tick: &Tick, out: &mut Outbox<'_, S>) {
+        if let Some(checkpoint) = self.checkpoint
+            && checkpoint.sequence == tick.checkpoint_sequence
+            && checkpoint.running_hash != tick.checkpoint_hash
+        {
+            self.divergence.get_or_insert(Divergence {
+                sequence: checkpoint.sequence,
+                logged_hash: tick.checkpoint_hash,
+                computed_hash: checkpoint.running_hash,
+            });
+        }
+        let checkpoint = Checkpoint { sequence: self.sequence, running_hash: out.running_hash() };
+        self.checkpoint = Some(checkpoint);
+        out.emit_unhashed(Event::Checkpoint(checkpoint));
+    }
+
+    /// Orders may trade in the instrument now. A breach found in its book stops it for good.
+    #[inline]
+    pub(crate) fn check_trading<S: EventSink>(
+        &mut self,
+        place: u32,
+        out: &mut Outbox<'_, S>,
+    ) -> Result<(), RejectReason> {
+        let instrument = self.instruments.get_mut(place);
+        if instrument.stopped {
+            return Err(RejectReason::InstrumentStopped);
+        }
+        if instrument.book.is_crossed() {
+            instrument.stopped = true;
+            if instrument.phase != Phase::Halted {
+                instrument.phase = Phase::Halted;
+                out.emit(Event::PhaseChanged(instrument.definition.instrument, Phase::Halted));
+            }
+            return Err(RejectReason::InstrumentStopped);
+        }
+        match instrument.phase {
+            Phase::Continuous => Ok(()),
+            Phase::Halted => Err(RejectReason::InstrumentHalted),
+        }
+    }
+}
+
+/// What a reject tells of the request.
+struct Parts {
+    kind: Option<FrameKind>,
+    instrument: InstrumentId,
+    order: Option<OrderKey>,
+    text: Option<ClOrdId>,
+}
+
+impl Parts {
+    fn of(body: &Body) -> Self {
+        let parts = |kind, instrument, order, text| Self { kind: Some(kind), instrument, order, text };
+        let plain = |kind| parts(kind, InstrumentId(0), None, None);
+        match body {
+            Body::Malformed(_) => Self { kind: None, ..plain(FrameKind::NewOrder) },
+            Body::NewOrder(order) => parts(FrameKind::NewOrder, order.instrument, None, order.cl_ord_id),
+            Body::CancelOrder(cancel) => {
+                parts(FrameKind::CancelOrder, InstrumentId(0), Some(cancel.order), cancel.cl_ord_id)
+            }
+            Body::ReplaceOrder(replace) => {
+                parts(FrameKind::ReplaceOrder, InstrumentId(0), Some(replace.order), replace.cl_ord_id)
+            }
+            Body::OrderStatus(status) => {
+                parts(FrameKind::OrderStatus, InstrumentId(0), Some(status.order), None)
+            }
+            Body::MassCancel(cancel) => {
+                parts(FrameKind::MassCancel, cancel.instrument.unwrap_or_default(), None, None)
+            }
+            Body::PutInstrument(definition) => {
+                parts(FrameKind::PutInstrument, definition.instrument, None, None)
+            }
+            Body::SetPhase(instrument, _) => parts(FrameKind::SetPhase, *instrument, None, None),
+            Body::Login(_) => plain(FrameKind::Login),
+            Body::Logout => plain(FrameKind::Logout),
+            Body::Disconnect(_) => plain(FrameKind::Disconnect),
+            Body::Start => plain(FrameKind::Start),
+            Body::Tick(_) => plain(FrameKind::Tick),
+            Body::EndOfDay => plain(FrameKind::EndOfDay),
+            Body::SetCapacities(_) => plain(FrameKind::SetCapacities),
+            Body::PutUser(_) => plain(FrameKind::PutUser),
+            Body::DisconnectUser(_) => plain(FrameKind::DisconnectUser),
+        }
+    }
+}

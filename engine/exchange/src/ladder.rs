@@ -1,0 +1,247 @@
+//! The price levels of one side of a book, in price order. It knows no orders: a level is the two ends of a queue.
+//!
+//! Keys are side-signed, so that larger is better on both sides. The best levels are one sorted vector with the best at
+//! its end, where nearly all of the work is; what is further away lies in a list of sorted blocks. So the touch is one
+//! load, a search is short, and no price however far moves more than a block, or, once in half a block of changes, the
+//! list of blocks.
+
+use crate::arena::Handle;
+
+/// Most levels of a block, the near one too.
+const BLOCK: usize = 256;
+/// Levels at the best end that are looked at one by one before the search turns binary.
+const SCAN: usize = 8;
+/// A vector with room for more than this is shrunk when it is mostly empty.
+const KEPT_ROOM: usize = 64;
+
+/// A price with orders: the ends of its queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    pub(crate) key: i64,
+    /// The oldest order.
+    pub(crate) head: Handle,
+    /// The youngest order.
+    pub(crate) tail: Handle,
+}
+
+/// Where a level is, until the next change of the ladder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Block of `far`; `None` is `near`.
+    block: Option<usize>,
+    at: usize,
+}
+
+/// One side of a book.
+#[derive(Debug, Default)]
+pub(crate) struct Ladder {
+    /// The best levels, worst first. Empty only where `far` is.
+    near: Vec<Level>,
+    /// The other levels in blocks that are never empty, worst block first, each worst first, all worse than `near`.
+    far: Vec<Vec<Level>>,
+}
+
+impl Ladder {
+    /// The best level.
+    #[inline]
+    pub(crate) fn best(&self) -> Option<&Level> {
+        self.near.last()
+    }
+
+    #[inline]
+    pub(crate) fn best_mut(&mut self) -> Option<&mut Level> {
+        self.near.last_mut()
+    }
+
+    /// Takes the best level out.
+    #[inline]
+    pub(crate) fn pop_best(&mut self) {
+        self.near.pop();
+        self.settle_near();
+    }
+
+    /// All levels, best first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Level> {
+        self.near.iter().rev().chain(self.far.iter().rev().flat_map(|block| block.iter().rev()))
+    }
+
+    /// The level of a key.
+    #[inline]
+    pub(crate) fn find(&self, key: i64) -> Option<Place> {
+        let place = self.search(key).ok()?;
+        Some(place)
+    }
+
+    /// The level at a place that `find` gave.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, place: Place) -> &mut Level {
+        match place.block {
+            None => &mut self.near[place.at],
+            Some(block) => &mut self.far[block][place.at],
+        }
+    }
+
+    /// The level of a key where it exists, or else a new one with an empty queue. True: it is new.
+    #[inline]
+    pub(crate) fn enter(&mut self, key: i64) -> (&mut Level, bool) {
+        match self.search(key) {
+            Ok(place) => (self.at_mut(place), false),
+            Err(place) => (self.insert(place, key), true),
+        }
+    }
+
+    /// Takes a level out.
+    pub(crate) fn remove(&mut self, place: Place) {
+        match place.block {
+            None => {
+                self.near.remove(place.at);
+                self.settle_near();
+            }
+            Some(block) => {
+                let levels = &mut self.far[block];
+                levels.remove(place.at);
+                if levels.is_empty() {
+                    self.far.remove(block);
+                } else {
+                    shrink(levels);
+                }
+            }
+        }
+    }
+
+    /// Where the key is, or where it would be.
+    #[inline]
+    fn search(&self, key: i64) -> Result<Place, Place> {
+        let is_near = self.far.is_empty() || self.near.first().is_some_and(|worst| key >= worst.key);
+        if is_near {
+            return search_block(&self.near, key)
+                .map(|at| Place { block: None, at })
+                .map_err(|at| Place { block: None, at });
+        }
+        let block = self.far.partition_point(|block| block[0].key <= key).saturating_sub(1);
+        self.far[block]
+            .binary_search_by_key(&key, |level| level.key)
+            .map(|at| Place { block: Some(block), at })
+            .map_err(|at| Place { block: Some(block), at })
+    }
+
+    fn insert(&mut self, place: Place, key: i64) -> &mut Level {
+        let level = Level { key, head: Handle::NONE, tail: Handle::NONE };
+        let Place { mut block, mut at } = place;
+        match block {
+            None if self.near.len() >= BLOCK => {
+                let rest = self.near.split_off(BLOCK / 2);
+                let worse = std::mem::replace(&mut self.near, rest);
+                self.far.push(worse);
+                if at < BLOCK / 2 {
+                    block = Some(self.far.len() - 1);
+                } else {
+                    at -= BLOCK / 2;
+                }
+            }
+            Some(full) if self.far[full].len() >= BLOCK => {
+                let better = self.far[full].split_off(BLOCK / 2);
+                self.far.insert(full + 1, better);
+                if at > BLOCK / 2 {
+                    block = Some(full + 1);
+                    at -= BLOCK / 2;
+                }
+            }
+            _ => {}
+        }
+        let levels = match block {
+            None => &mut self.near,
+            Some(block) => &mut self.far[block],
+        };
+        levels.insert(at, level);
+        &mut levels[at]
+    }
+
+    /// After a level left `near`: fills it again, and gives room back that it no longer needs.
+    #[inline]
+    fn settle_near(&mut self) {
+        if self.near.is_empty()
+            && let Some(block) = self.far.pop()
+        {
+            self.near = block;
+        } else {
+            shrink(&mut self.near);
+        }
+    }
+}
+
+/// Position of the key, or where it would be. Most keys are near the end.
+#[inline]
+fn search_block(levels: &[Level], key: i64) -> Result<usize, usize> {
+    let from = levels.len().saturating_sub(SCAN);
+    for (at, level) in levels.iter().enumerate().skip(from).rev() {
+        if level.key == key {
+            return Ok(at);
+        }
+        if level.key < key {
+            return Err(at + 1);
+        }
+    }
+    levels[..from].binary_search_by_key(&key, |level| level.key)
+}
+
+#[inline]
+fn shrink(levels: &mut Vec<Level>) {
+    if levels.capacity() > KEPT_ROOM && levels.len() < levels.capacity() / 8 {
+        levels.shrink_to(KEPT_ROOM / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Compares a ladder with a set through random changes over `span` keys.
+    fn check(span: u64, changes: usize) {
+        let mut random: u64 = 11;
+        let mut next = move || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 33
+        };
+        let mut ladder = Ladder::default();
+        let mut set = BTreeSet::new();
+        for change in 0..changes {
+            // Waves of growth and decline.
+            let grows = (change / (changes / 6)).is_multiple_of(2);
+            let key = (next() % span) as i64 - 500;
+            let die = next() % 8;
+            if grows == (die < 6) {
+                let (level, is_new) = ladder.enter(key);
+                assert_eq!(level.key, key);
+                assert_eq!(is_new, set.insert(key));
+            } else if die == 7 || die == 1 {
+                ladder.pop_best();
+                set.pop_last();
+            } else {
+                let place = ladder.find(key);
+                assert_eq!(place.is_some(), set.remove(&key));
+                if let Some(place) = place {
+                    assert_eq!(ladder.at_mut(place).key, key);
+                    ladder.remove(place);
+                }
+            }
+            assert_eq!(ladder.best().map(|level| level.key), set.last().copied());
+            if change % 997 == 0 {
+                assert!(ladder.iter().map(|level| level.key).eq(set.iter().rev().copied()));
+                assert!(ladder.far.iter().all(|block| !block.is_empty() && block.len() <= BLOCK));
+            }
+        }
+    }
+
+    #[test]
+    fn agrees_with_a_set_in_a_narrow_span() {
+        check(40, 20_000);
+    }
+
+    #[test]
+    fn agrees_with_a_set_in_a_wide_span() {
+        check(20_000, 120_000);
+    }
+}

@@ -1,0 +1,95 @@
+//! Live orders of all books: where they are stored and how their owners name them. Books and session lists thread
+//! themselves through the arena in it.
+
+use protocol::OrderKey;
+
+use crate::arena::{Arena, Handle, Order};
+use crate::index::{Index, KeyHash};
+use crate::names::Names;
+use crate::sessions::Sessions;
+
+/// Storage, index and text ids of live orders.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    pub(crate) arena: Arena,
+    pub(crate) names: Names,
+    index: Index,
+}
+
+impl Orders {
+    pub(crate) fn new() -> Self {
+        Self { arena: Arena::new(), names: Names::new(), index: Index::new() }
+    }
+
+    /// Empty, with an index that takes `orders` without growing.
+    pub(crate) fn with_room(orders: usize) -> Self {
+        Self { index: Index::with_room(orders), ..Self::new() }
+    }
+
+    /// A session's order by the name that the session gives it.
+    #[inline]
+    pub(crate) fn find(&self, session: u32, key: &OrderKey) -> Option<Handle> {
+        match key {
+            OrderKey::Id(id) => self.index.find(KeyHash::of_order(session, id.0), |handle| {
+                let order = self.arena.get(handle);
+                order.client_order_id == *id && order.session == session
+            }),
+            OrderKey::Text(text) => {
+                let name = self.names.find(session, text)?;
+                Some(self.names.get(name).order).filter(|order| order.is_some())
+            }
+        }
+    }
+
+    /// Takes in an order that will rest.
+    #[inline]
+    pub(crate) fn admit(&mut self, sessions: &mut Sessions, order: Order, name: Option<Handle>) -> Handle {
+        let handle = self.admit_unlisted(order);
+        sessions.adopt(&mut self.arena, handle);
+        if let Some(name) = name {
+            self.rename(handle, name);
+        }
+        handle
+    }
+
+    /// Takes in an order without putting it into its session's list.
+    #[inline]
+    pub(crate) fn admit_unlisted(&mut self, order: Order) -> Handle {
+        let hash = KeyHash::of_order(order.session, order.client_order_id.0);
+        let handle = self.arena.allocate(order);
+        self.index.insert(hash, handle);
+        handle
+    }
+
+    /// Gives an order its new current text id.
+    pub(crate) fn rename(&mut self, handle: Handle, name: Handle) {
+        self.forget_name(handle);
+        self.arena.links_mut(handle).name = name;
+        self.names.get_mut(name).order = handle;
+    }
+
+    /// The order has no text id any more.
+    pub(crate) fn forget_name(&mut self, handle: Handle) {
+        let links = self.arena.links_mut(handle);
+        let name = std::mem::replace(&mut links.name, Handle::NONE);
+        if name.is_some() {
+            self.names.get_mut(name).order = Handle::NONE;
+        }
+    }
+
+    /// Forgets an order that is out of its book.
+    #[inline]
+    pub(crate) fn retire(&mut self, sessions: &mut Sessions, handle: Handle) {
+        let order = self.arena.get(handle);
+        self.index.remove(KeyHash::of_order(order.session, order.client_order_id.0), handle);
+        sessions.disown(&mut self.arena, handle);
+        self.forget_name(handle);
+        self.arena.release(handle);
+    }
+
+    /// Reads what finding and unlinking the order will need, ahead of time.
+    #[inline]
+    pub(crate) fn touch(&self, session: u32, client_order_id: u64) -> Handle {
+        self.index.touch(KeyHash::of_order(session, client_order_id))
+    }
+}
