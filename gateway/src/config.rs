@@ -78,7 +78,7 @@ impl Default for SessionLimits {
     fn default() -> Self {
         Self {
             login_deadline: Duration::from_secs(5),
-            verdict_deadline: Duration::from_secs(20),
+            verdict_deadline: Duration::from_secs(10),
             heartbeat: Duration::from_secs(HEARTBEAT_SECONDS),
             silence: Duration::from_secs(SILENCE_SECONDS),
             stall: Duration::from_secs(10),

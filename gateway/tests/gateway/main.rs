@@ -1,0 +1,9 @@
+//! The gateway's tests: the session's rules as tables, its input as bytes of every kind, and whole gateways on loopback.
+
+mod engine;
+mod fuzz;
+mod rules;
+mod script;
+mod sockets;
+mod throttle;
+mod wire;
