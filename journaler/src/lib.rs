@@ -17,6 +17,9 @@
 //! while let Some((sequence, frame)) = cursor.next_frame(up_to)? { .. }   // frame without its padding
 //!
 //! journal.segments().prune(keep_from)?;                   // from any thread
+//! Archiver::open(journal.segments(), options)?.run_once()?; // a closed segment to the operator's command
+//! backup(&storage, &copy, Some(up_to))?;                  // online
+//! verify(&storage, progress)?; dump(..)?; plan_cut(&storage)?; cut(&storage, &plan)?;
 //!
 //! let reports = ReportLog::open(storage.clone(), ReportLogOptions::default())?;
 //! let mut writer = reports.writer();                      // one
@@ -28,9 +31,12 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
+mod backup;
 mod error;
 mod format;
 mod frames;
+mod inspect;
 mod journal;
 mod reader;
 mod recovery;
@@ -41,11 +47,14 @@ pub mod storage;
 mod survey;
 mod twoslot;
 
+pub use archive::{ARCHIVE_TIMEOUT_DEFAULT, ArchiveOptions, Archiver, ReadBack, archived_sequence};
+pub use backup::{BackupReport, backup};
 pub use error::{Corruption, Evidence, JournalError, Result};
 pub use format::{
     BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, BatchKind, JOURNAL_FORMAT_VERSION,
 };
 pub use frames::Frames;
+pub use inspect::{CutPlan, DumpedBatch, JournalStat, Progress, SegmentStat, cut, dump, plan_cut, verify};
 pub use journal::{
     Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, Preparation, Recovery,
     SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SpaceState,

@@ -176,7 +176,7 @@ impl Cursor {
 
     fn open_segment(&mut self, up_to: Sequence) -> Result<()> {
         let path = segment_path(self.next_number);
-        let mut segment = match Segment::open(&self.storage, path.clone(), Access::Read) {
+        let segment = match Segment::open(&self.storage, path.clone(), Access::Read) {
             Ok(segment) => segment,
             Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 return Err(self.gone(path)?);

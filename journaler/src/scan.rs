@@ -144,9 +144,11 @@ impl Segment {
         Ok(0..length.min(read))
     }
 
-    /// Reads and classifies the segment's first block.
-    pub(crate) fn header(&mut self) -> Result<SegmentHeaderRead> {
-        Ok(SegmentHeader::decode(self.bytes(0, BLOCK_BYTES)?))
+    /// Reads and classifies the segment's first block, and that only: a start looks at every segment's.
+    pub(crate) fn header(&self) -> Result<SegmentHeaderRead> {
+        let mut block = [0; BLOCK_BYTES];
+        let read = self.file.read_at(&mut block, 0).context("read", &self.name)?;
+        Ok(SegmentHeader::decode(block.get(..read).unwrap_or_default()))
     }
 
     /// Reads the batch at `offset` and moves `position` behind it if it belongs there.

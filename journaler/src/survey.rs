@@ -44,6 +44,14 @@ impl Surveyed {
             SegmentHeaderRead::Unused | SegmentHeaderRead::Version(_) | SegmentHeaderRead::Bad => None,
         }
     }
+
+    /// What its batches' checksums start from; 0 if the header isn't valid.
+    pub(crate) fn seed(&self) -> u32 {
+        match &self.header {
+            SegmentHeaderRead::Valid(_, seed) => *seed,
+            SegmentHeaderRead::Unused | SegmentHeaderRead::Version(_) | SegmentHeaderRead::Bad => 0,
+        }
+    }
 }
 
 /// All segments of a journal, oldest first, numbers without gap.
@@ -69,7 +77,7 @@ impl Survey {
             if let Some(last) = segments.last().filter(|last| last.number + 1 != number) {
                 return Err(JournalError::MissingSegment { file: segment_path(last.number + 1), next: path });
             }
-            let mut segment = Segment::open(storage, path.clone(), Access::Read)?;
+            let segment = Segment::open(storage, path.clone(), Access::Read)?;
             let length = segment.length;
             if !length.is_multiple_of(BLOCK_BYTES as u64) || length < SEGMENT_BLOCKS_MIN * BLOCK_BYTES as u64
             {
@@ -128,6 +136,16 @@ fn check_order(before: &[Surveyed], number: u64, header: &SegmentHeader, path: &
     .into())
 }
 
+fn segment_number(path: &str) -> Option<u64> {
+    let number = path.strip_prefix(JOURNAL_FOLDER)?.strip_prefix('/')?.strip_prefix(PREFIX)?.parse().ok()?;
+    (segment_path(number) == path).then_some(number)
+}
+
+/// Whether a path is a segment's.
+pub(crate) fn is_segment(path: &str) -> bool {
+    segment_number(path).is_some()
+}
+
 fn list(storage: &SharedStorage) -> Result<(Vec<u64>, Vec<String>)> {
     let names = match storage.list(JOURNAL_FOLDER) {
         Ok(names) => names,
@@ -137,13 +155,11 @@ fn list(storage: &SharedStorage) -> Result<(Vec<u64>, Vec<String>)> {
     let mut numbers = Vec::new();
     let mut temporaries = Vec::new();
     for name in names {
-        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-        if rest.ends_with(TEMPORARY) {
-            temporaries.push(format!("{JOURNAL_FOLDER}/{name}"));
-        } else if let Ok(number) = rest.parse::<u64>()
-            && segment_path(number) == format!("{JOURNAL_FOLDER}/{name}")
-        {
+        let path = format!("{JOURNAL_FOLDER}/{name}");
+        if let Some(number) = segment_number(&path) {
             numbers.push(number);
+        } else if name.starts_with(PREFIX) && name.ends_with(TEMPORARY) {
+            temporaries.push(path);
         }
     }
     numbers.sort_unstable();

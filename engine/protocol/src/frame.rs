@@ -296,18 +296,23 @@ pub enum DecodeError {
     Option,
 }
 
-/// Builds a frame in a fixed buffer.
+/// Bytes that every command's frame fits in, with all its optional fields: writers of commands are moved about, so they
+/// are kept small.
+pub const COMMAND_LENGTH_MAX: usize = 192;
+
+/// Builds a frame of at most `N` bytes in a fixed buffer.
 #[derive(Clone)]
-pub struct FrameWriter {
-    bytes: [u8; FRAME_LENGTH_MAX],
+pub struct FrameWriter<const N: usize = COMMAND_LENGTH_MAX> {
+    bytes: [u8; N],
     length: usize,
 }
 
-impl FrameWriter {
+impl<const N: usize> FrameWriter<N> {
     /// Starts a frame: a header, and the length set as the body grows.
     #[must_use]
+    #[inline]
     pub fn new(kind: FrameKind, session: SessionId, request_id: RequestId, timestamp: Timestamp) -> Self {
-        let mut writer = Self { bytes: [0; FRAME_LENGTH_MAX], length: 0 };
+        let mut writer = Self { bytes: [0; N], length: 0 };
         let header = FrameHeader {
             length: (HEADER_LENGTH as u16).into(),
             kind: kind as u8,
@@ -324,6 +329,7 @@ impl FrameWriter {
 
     /// Sets the header's instrument.
     #[must_use]
+    #[inline]
     pub fn instrument(mut self, instrument: InstrumentId) -> Self {
         self.bytes[28..32].copy_from_slice(&instrument.0.to_le_bytes());
         self
@@ -331,18 +337,21 @@ impl FrameWriter {
 
     /// Sets the header's connection.
     #[must_use]
+    #[inline]
     pub fn connection(mut self, connection: ConnectionId) -> Self {
         self.bytes[24..28].copy_from_slice(&connection.0.to_le_bytes());
         self
     }
 
     /// Appends a fixed body.
+    #[inline]
     pub(crate) fn body(mut self, body: &(impl IntoBytes + Immutable)) -> Self {
         self.push(body.as_bytes());
         self
     }
 
     /// Appends an optional field where there is a value.
+    #[inline]
     pub(crate) fn option(mut self, tlv: TlvType, value: Option<&[u8]>) -> Self {
         if let Some(value) = value {
             self.push(&[tlv as u8, value.len() as u8]);
@@ -357,12 +366,10 @@ impl FrameWriter {
         &self.bytes[..self.length]
     }
 
+    #[inline]
     fn push(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
-        assert!(
-            end <= FRAME_LENGTH_MAX,
-            "a frame built here never exceeds the maximum: its parts are bounded"
-        );
+        assert!(end <= N, "a frame built here never exceeds the maximum: its parts are bounded");
         self.bytes[self.length..end].copy_from_slice(bytes);
         self.length = end;
         self.bytes[..2].copy_from_slice(&(end as u16).to_le_bytes());

@@ -32,8 +32,8 @@ pub use event::{
     MassCanceled, Named, OrderStatusReport, Output, Recipient, Reduced, Rejected, Replaced, Restated, Trade,
 };
 pub use frame::{
-    DecodeError, FORMAT_VERSION, FRAME_LENGTH_MAX, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH,
-    SLOT_LENGTH, TlvType, frame_slots,
+    COMMAND_LENGTH_MAX, DecodeError, FORMAT_VERSION, FRAME_LENGTH_MAX, FrameHeader, FrameKind, FrameWriter,
+    HEADER_LENGTH, SLOT_LENGTH, TlvType, frame_slots,
 };
 pub use hash::{OutcomeHash, StreamHash};
 pub use ids::{

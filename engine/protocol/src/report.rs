@@ -110,13 +110,13 @@ impl Report {
         to: Recipient,
         request: RequestId,
         at: (InstrumentId, AccountId),
-    ) -> FrameWriter {
+    ) -> FrameWriter<REPORT_STRIDE> {
         FrameWriter::new(kind, to.session, request, self.output.log_time)
             .instrument(at.0)
             .connection(ConnectionId(at.1.0))
     }
 
-    fn write(&self, to: Recipient, (number, sequence): (U64, U64)) -> Option<FrameWriter> {
+    fn write(&self, to: Recipient, (number, sequence): (U64, U64)) -> Option<FrameWriter<REPORT_STRIDE>> {
         let name = self.cl_ord_id.as_ref().map(ClOrdId::as_bytes);
         let none = RequestId(0);
         let order = |order_id: OrderId,

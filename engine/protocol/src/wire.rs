@@ -138,7 +138,7 @@ impl Unsequenced {
 
     /// Encodes the message as the frame that [`decode`](Self::decode) reads.
     #[must_use]
-    pub fn encode(&self) -> FrameWriter {
+    pub fn encode(&self) -> FrameWriter<{ crate::FRAME_LENGTH_MAX }> {
         let writer = |kind, request_id| FrameWriter::new(kind, SessionId(0), request_id, Timestamp(0));
         match self {
             Self::Refused(refused) => writer(FrameKind::Refused, refused.request_id).body(&RefusedBody {

@@ -8,9 +8,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
+use ring::WaitStrategy;
 
-pub use raw::{Durability, LogFormat, Wait};
+pub use raw::{Durability, LogFormat};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,14 +70,10 @@ pub struct EngineConfig {
     pub input_slots: usize,
     /// Events of the output ring.
     pub output_slots: usize,
-    /// Which stages share a thread; `None` for what suits the number of CPUs.
-    pub threads: Option<Vec<Vec<String>>>,
-    /// CPU of each thread, in the threads' order; `None` for no pinning.
-    pub cores: Option<Vec<usize>>,
+    /// Which stages share a thread, and where it runs.
+    pub threads: ThreadPlan,
     /// How threads wait.
-    pub wait: Wait,
-    /// Rounds that a parking thread spins first.
-    pub spins: u32,
+    pub wait: WaitStrategy,
 }
 
 /// See `[gateway]`.

@@ -12,6 +12,15 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
+impl OutputArgs {
+    /// Prints the object as the last line, if `--json` was given.
+    pub fn last_line(&self, object: &serde_json::Value) {
+        if self.json {
+            say(format_args!("{object}"));
+        }
+    }
+}
+
 /// Writes one line to standard output and flushes it, so that a reader on a pipe sees it at once.
 pub fn say(line: fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();

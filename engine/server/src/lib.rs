@@ -3,14 +3,27 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assembly;
 pub mod commands;
 pub mod config;
 pub mod console;
 pub mod decimal;
 pub mod error;
 pub mod files;
+pub mod http;
+pub mod identity;
 pub mod instruments;
 pub mod logging;
+pub mod metrics;
+pub mod oversight;
 pub mod panics;
 pub mod passwords;
+pub mod progress;
+pub mod provision;
 pub mod ready;
+pub mod replay;
+pub mod server;
+pub mod signals;
+pub mod stats;
+pub mod system;
+pub mod text;

@@ -4,16 +4,14 @@ use crate::format::{
     self, BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, Chain, SegmentHeader,
 };
 
-/// Room for a segment header, a batch header and a full payload; a block for marks comes behind.
-const CAPACITY: usize =
-    BLOCK_BYTES + (BATCH_HEADER_BYTES + BATCH_PAYLOAD_BYTES_MAX).next_multiple_of(BLOCK_BYTES);
-
 /// Made once; nothing is allocated while appending.
 #[derive(Debug)]
 pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// Start of the first whole block in `bytes`.
     start: usize,
+    /// Start of the block for marks, behind a segment header, a batch header and a full payload.
+    mark: usize,
     payload_bytes: usize,
     payload_bytes_max: usize,
 }
@@ -21,11 +19,14 @@ pub(crate) struct WriteBuffer {
 impl WriteBuffer {
     /// A buffer for batches that fit into a segment of `segment_bytes`.
     pub(crate) fn new(segment_bytes: u64) -> Self {
-        let bytes = vec![0; CAPACITY + 2 * BLOCK_BYTES];
-        let start = bytes.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
         let room =
             usize::try_from(segment_bytes).unwrap_or(usize::MAX) - 2 * BLOCK_BYTES - BATCH_HEADER_BYTES;
-        Self { bytes, start, payload_bytes: 0, payload_bytes_max: room.min(BATCH_PAYLOAD_BYTES_MAX) }
+        let payload_bytes_max = room.min(BATCH_PAYLOAD_BYTES_MAX);
+        let mark = BLOCK_BYTES + format::whole_blocks(BATCH_HEADER_BYTES + payload_bytes_max);
+        // One block for the mark and one for the alignment.
+        let bytes = vec![0; mark + 2 * BLOCK_BYTES];
+        let start = bytes.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
+        Self { bytes, start, mark: start + mark, payload_bytes: 0, payload_bytes_max }
     }
 
     /// Bytes of slots that still fit.
@@ -68,8 +69,7 @@ impl WriteBuffer {
 
     /// Writes a mark into a block of its own, apart from the batch that is being gathered.
     pub(crate) fn encode_mark(&mut self, header: &BatchHeader, seed: u32) -> (&[u8], Chain) {
-        let start = self.start + CAPACITY;
-        let block = &mut self.bytes[start..start + BLOCK_BYTES];
+        let block = &mut self.bytes[self.mark..self.mark + BLOCK_BYTES];
         let chain = format::encode_batch(block, header, seed);
         (block, chain)
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use protocol::{Sequence, Term};
 
 pub use open::Recovery;
+pub(crate) use open::take_lock;
 pub use options::{
     Durability, IDLE_MARK_AFTER_DEFAULT, JournalOptions, Preparation, SEGMENT_BYTES_DEFAULT,
     SEGMENT_BYTES_MAX,

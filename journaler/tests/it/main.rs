@@ -1,4 +1,6 @@
 //! Tests of the journal and the report log, on the fake disk and on real files.
 
 mod append;
+mod crash;
+mod damage;
 mod support;

@@ -1,1 +1,76 @@
-fn main() {}
+//! `cargo run --release -p bench -- [GROUP...]`: every figure of docs/performance.md, each held against a limit of the
+//! machine or of the same program, measured in the same run.
+
+#![forbid(unsafe_code)]
+
+mod core;
+mod engine;
+mod machine;
+mod storage;
+mod table;
+mod tcp;
+mod workload;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::table::Table;
+
+/// Measures Ringpit. Without a group: all of them.
+#[derive(Parser)]
+#[command(after_help = "Example: cargo run --release -p bench -- --quick core logic")]
+struct Args {
+    /// What to measure.
+    groups: Vec<Group>,
+    /// Print one JSON object a row.
+    #[arg(long)]
+    json: bool,
+    /// Fewer and shorter rows: under a minute in all.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the flows.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder on the disk to measure; a temporary folder in it is used and removed.
+    #[arg(long, default_value = ".")]
+    folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Group {
+    /// The disk's durable write and the loopback round trip.
+    Machine,
+    /// The exchange alone, and with its events handed to another thread.
+    Core,
+    /// The whole pipeline in this process, journal in memory and on disk.
+    Pipeline,
+    /// The server over TCP.
+    Tcp,
+    /// Replay, snapshots written and loaded.
+    Storage,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args = Args::parse();
+    let wanted = |group| args.groups.is_empty() || args.groups.contains(&group);
+    let folder = tempfile::tempdir_in(&args.folder)?;
+    let mut table = Table::new(args.json);
+    if wanted(Group::Machine) || wanted(Group::Tcp) || wanted(Group::Pipeline) {
+        machine::measure(&mut table, folder.path())?;
+    }
+    if wanted(Group::Core) {
+        core::run(&mut table, if args.quick { 200_000 } else { 1_000_000 }, args.seed);
+    }
+    if wanted(Group::Pipeline) {
+        engine::run(&mut table, folder.path(), if args.quick { 500_000 } else { 5_000_000 }, args.seed)?;
+    }
+    if wanted(Group::Storage) {
+        let orders: &[u64] = if args.quick { &[100_000] } else { &[1_000_000, 5_000_000] };
+        storage::run(&mut table, folder.path(), orders, args.seed)?;
+    }
+    if wanted(Group::Tcp) {
+        tcp::run(&mut table, folder.path(), args.quick)?;
+    }
+    Ok(())
+}

@@ -1,1 +1,12 @@
-//! Stub until its first commit.
+//! What the engine is held against: a slow and obvious second implementation of the rules ([`model`]), random command
+//! streams ([`stream`]), the comparison of the two ([`duel`]) with a shrinker for what fails, and the scenario language
+//! ([`scenario`]) in which cases are written and failures printed.
+
+#![forbid(unsafe_code)]
+
+pub mod campaign;
+pub mod duel;
+pub mod ledger;
+pub mod model;
+pub mod random;
+pub mod stream;

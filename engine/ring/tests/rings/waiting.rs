@@ -2,14 +2,17 @@
 //! use it up.
 
 use std::convert::Infallible;
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rand::RngExt;
+use rand::rngs::StdRng;
 use ring::{Polled, WaitStrategy, Waited, Waiter, WakeSet, Waker, input_ring};
 
-use crate::frames::{Label, frame};
+use crate::frames::{Label, frame, generator, seed};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -54,6 +57,60 @@ fn ping_pong(spins: u32, rounds: u64) {
     }
     timeouts += other.join().expect("no panic");
     assert_eq!(timeouts, 0, "wake-ups were lost");
+}
+
+/// Spins until `ready`; gives the core up now and then, since there may be only one.
+fn spin_until(ready: impl Fn() -> bool) {
+    let mut spins = 0_u32;
+    while !ready() {
+        std::hint::spin_loop();
+        spins += 1;
+        if spins.is_multiple_of(1000) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// The moment that matters, over and over: one thread goes to park just as the other publishes and looks whether it
+/// has to wake it, a random few ns before or after. Without either fence this finds lost wake-ups on x86.
+#[test]
+fn no_wake_up_is_lost_when_arming_and_publishing_meet() {
+    const ROUNDS: u64 = 100_000;
+    let seed = seed();
+    let [ready, published, taken, lost] = [const { AtomicU64::new(0) }; 4];
+    let mut waiter = parking(0);
+    let waker = waiter.waker();
+    // `spin_loop` is too coarse for this on some CPUs.
+    let pause = |steps: u32| (0..steps).for_each(|step| drop(black_box(step)));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = generator(seed, 1);
+            for round in 1..=ROUNDS {
+                let steps = random.random_range(50..400);
+                ready.store(round, Ordering::Release);
+                pause(steps);
+                let timeouts = wait_until(&mut waiter, || published.load(Ordering::Acquire) == round);
+                lost.fetch_add(timeouts, Ordering::Relaxed);
+                taken.store(round, Ordering::Release);
+                if timeouts > 0 {
+                    break;
+                }
+            }
+        });
+        let mut random = generator(seed, 2);
+        for round in 1..=ROUNDS {
+            let steps = random.random_range(0..200);
+            spin_until(|| ready.load(Ordering::Acquire) == round);
+            pause(steps);
+            published.store(round, Ordering::Release);
+            waker.wake();
+            spin_until(|| taken.load(Ordering::Acquire) == round);
+            if lost.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
+    });
+    assert_eq!(lost.into_inner(), 0, "wake-ups were lost");
 }
 
 #[test]

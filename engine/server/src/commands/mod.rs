@@ -1,5 +1,10 @@
 //! The command line: which commands there are, and which module runs each.
 
+pub mod check_config;
+pub mod data;
+pub mod serve;
+pub mod status;
+
 use clap::{Parser, Subcommand};
 
 use crate::error::CommandError;
@@ -10,15 +15,22 @@ use crate::error::CommandError;
     name = "ringpit",
     version,
     about,
+    args_conflicts_with_subcommands = true,
     after_help = "Example:\n  ringpit                       serve with the embedded defaults and ./data\n  ringpit trade --help          how to trade from a terminal"
 )]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Serve(serve::ServeArgs),
+    CheckConfig(check_config::CheckConfigArgs),
+    Status(status::StatusArgs),
+}
 
 impl Cli {
     /// Runs the command.
@@ -27,8 +39,10 @@ impl Cli {
     /// What the command could not do; its text is for the person who ran it.
     pub fn run(self) -> Result<(), CommandError> {
         match self.command {
-            Some(command) => match command {},
-            None => Ok(()),
+            Some(Command::CheckConfig(args)) => check_config::run(&args),
+            Some(Command::Status(args)) => status::run(&args),
+            Some(Command::Serve(args)) => serve::run(&args),
+            None => serve::run(&self.serve),
         }
     }
 }

@@ -5,10 +5,12 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
+use ring::WaitStrategy;
 
 use super::raw::{
-    RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog, RawSnapshots, RawUsers,
+    RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog, RawSnapshots, RawUsers, Wait,
 };
 use super::{
     Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides, SnapshotConfig,
@@ -23,9 +25,7 @@ const EVERY_SECONDS: RangeInclusive<u64> = 1..=86_400;
 const KEEP: RangeInclusive<usize> = 2..=1_000;
 const INPUT_SLOTS: RangeInclusive<usize> = 1 << 10..=1 << 22;
 const OUTPUT_SLOTS: RangeInclusive<usize> = 1 << 10..=1 << 22;
-const SPINS: RangeInclusive<u32> = 0..=10_000_000;
-const THREADS: RangeInclusive<usize> = 1..=16;
-const CONNECTIONS: RangeInclusive<usize> = 1..=100_000;
+const CONNECTIONS: RangeInclusive<usize> = 1..=65_536;
 const LOGIN_SECONDS: RangeInclusive<u64> = 1..=60;
 const MESSAGES: RangeInclusive<u32> = 1..=100_000_000;
 const SLOW_SECONDS: RangeInclusive<u64> = 1..=300;
@@ -116,32 +116,22 @@ fn snapshots(raw: &RawSnapshots) -> Result<SnapshotConfig, Refusal> {
 fn engine(raw: RawEngine) -> Result<EngineConfig, Refusal> {
     slots("engine.input_slots", raw.input_slots, &INPUT_SLOTS)?;
     slots("engine.output_slots", raw.output_slots, &OUTPUT_SLOTS)?;
-    within("engine.spins", raw.spins, &SPINS)?;
-    if let Some(threads) = &raw.threads {
-        within("engine.threads", threads.len(), &THREADS)?;
+    // Without an answer of the system's, the least that there can be.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = match &raw.threads {
+        None => ThreadPlan::for_cores(cpus),
+        Some(threads) => ThreadPlan::parse(threads.iter().map(String::as_str))
+            .map_err(|error| ("engine.threads", error.to_string()))?,
+    };
+    if let Some(core) = threads.threads().iter().filter_map(|thread| thread.core).find(|core| *core >= cpus) {
+        let problem = format!("there is no CPU {core}; this machine has 0 to {}", cpus - 1);
+        return Err(("engine.threads", problem));
     }
-    if let Some(cores) = &raw.cores {
-        let Some(threads) = &raw.threads else {
-            return Err(("engine.cores", "needs engine.threads, whose order it follows".to_owned()));
-        };
-        if cores.len() != threads.len() {
-            let problem = format!("{} cores for {} threads; give one each", cores.len(), threads.len());
-            return Err(("engine.cores", problem));
-        }
-        let mut seen = cores.clone();
-        seen.sort_unstable();
-        if seen.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(("engine.cores", "names a core twice".to_owned()));
-        }
-    }
-    Ok(EngineConfig {
-        input_slots: raw.input_slots,
-        output_slots: raw.output_slots,
-        threads: raw.threads,
-        cores: raw.cores,
-        wait: raw.wait,
-        spins: raw.spins,
-    })
+    let wait = match raw.wait {
+        Wait::Park => pipeline::wait_for_cores(cpus),
+        Wait::Spin => WaitStrategy::BusySpin,
+    };
+    Ok(EngineConfig { input_slots: raw.input_slots, output_slots: raw.output_slots, threads, wait })
 }
 
 fn capacities(raw: &RawCapacities) -> Result<Capacities, Refusal> {

@@ -54,17 +54,15 @@ pub(crate) struct RawSnapshots {
 pub(crate) struct RawEngine {
     pub input_slots: usize,
     pub output_slots: usize,
-    pub threads: Option<Vec<Vec<String>>>,
-    pub cores: Option<Vec<usize>>,
+    pub threads: Option<Vec<String>>,
     pub wait: Wait,
-    pub spins: u32,
 }
 
 /// How engine threads wait for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wait {
-    /// Spin shortly, then sleep until woken.
+pub(crate) enum Wait {
+    /// Spin, for as long as suits the number of CPUs, then sleep until woken.
     Park,
     /// Spin for ever: one core a thread.
     Spin,
@@ -161,14 +159,7 @@ impl Default for RawSnapshots {
 
 impl Default for RawEngine {
     fn default() -> Self {
-        Self {
-            input_slots: 65_536,
-            output_slots: 65_536,
-            threads: None,
-            cores: None,
-            wait: Wait::Park,
-            spins: 2_000,
-        }
+        Self { input_slots: 32_768, output_slots: 32_768, threads: None, wait: Wait::Park }
     }
 }
 
@@ -184,8 +175,8 @@ impl Default for RawGateway {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 4410)),
             allow_remote: false,
-            connections_max: 10_000,
-            connections_per_address_max: 1_000,
+            connections_max: 1_024,
+            connections_per_address_max: 256,
             login_deadline_seconds: 10,
             messages_per_second: 2_000_000,
             slow_reader_seconds: 15,

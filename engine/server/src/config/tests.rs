@@ -34,10 +34,10 @@ fn example_keys_in_comments_are_valid() {
         text.push_str(optional.unwrap_or(line));
         text.push('\n');
     }
-    assert!(keys >= 5, "the optional keys are shown in comments, found {keys}");
+    assert!(keys >= 4, "the optional keys are shown in comments, found {keys}");
     let text = text.replace("demonstration = true", "demonstration = false");
     let config = load(&text).expect("the example with all its optional keys");
-    assert!(config.engine.threads.is_some() && config.engine.cores.is_some());
+    assert_eq!(config.engine.threads.threads().len(), 2);
     assert!(config.journal.archive_command.is_some());
     assert_eq!(config.instruments.as_deref(), Some(Path::new("/etc/ringpit/instruments.csv")));
     assert!(config.users.operator.is_some());
@@ -85,13 +85,21 @@ fn unsafe_and_impossible_values_are_refused() {
     check("[snapshots]\nkeep = 1", "ringpit.toml: snapshots.keep: 1 is outside 2 to 1000");
     check("[engine]\ninput_slots = 3000", "ringpit.toml: engine.input_slots: 3000 is not a power of two");
     check(
-        "[engine]\ncores = [1]",
-        "ringpit.toml: engine.cores: needs engine.threads, whose order it follows",
+        "[engine]
+threads = ['journal', 'x']",
+        "ringpit.toml: engine.threads: `x` is no stage: journal, ticker, replicate, unmarshal, logic, reports, depth, metrics, or output for the last three",
     );
     check(
-        "[engine]\nthreads = [['journal'], ['logic']]\ncores = [1]",
-        "ringpit.toml: engine.cores: 1 cores for 2 threads; give one each",
+        "[engine]
+threads = ['journal']",
+        "ringpit.toml: engine.threads: stage ticker is on no thread",
     );
+    let error = load(
+        "[engine]
+threads = ['journal+ticker@99999', 'replicate+unmarshal+logic+output']",
+    )
+    .expect_err("no CPU");
+    assert!(error.starts_with("ringpit.toml: engine.threads: there is no CPU 99999"), "{error}");
     check(
         "[capacities]\norders = 0",
         "ringpit.toml: capacities.orders: 0 would let nothing happen; give at least 1",

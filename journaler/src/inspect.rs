@@ -1,0 +1,308 @@
+//! What the operator's tools need: verifying, counting, dumping and cutting a journal. Returns data; prints nothing.
+
+use std::io::ErrorKind;
+
+use protocol::{Sequence, Term};
+
+use crate::error::{Context, Corruption, Evidence, JournalError, Result};
+use crate::format::{BLOCK_BYTES, BatchHeader, BatchKind};
+use crate::frames::Frames;
+use crate::journal::take_lock;
+use crate::recovery::{self, TornTail};
+use crate::scan::{Position, Segment, next_offset};
+use crate::storage::{Access, SharedStorage};
+use crate::survey::{JOURNAL_FOLDER, Survey, Surveyed, segment_path};
+
+/// How far a long look has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of segments looked at.
+    pub bytes_done: u64,
+    /// Bytes of all segments.
+    pub bytes_total: u64,
+}
+
+/// One segment, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentStat {
+    /// File, relative to the data directory.
+    pub file: String,
+    /// Sequence of its first frame.
+    pub first_sequence: Sequence,
+    /// Sequence of its last frame; one less than the first if it has none.
+    pub last_sequence: Sequence,
+    /// Batches of frames.
+    pub batches: u64,
+    /// Marks.
+    pub marks: u64,
+    /// Bytes up to the end of its last batch.
+    pub bytes_used: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// A journal that was read from end to end, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalStat {
+    /// Cluster id; `None` in a journal that nothing was written to.
+    pub cluster_id: Option<u128>,
+    /// Segments that were begun, oldest first.
+    pub segments: Vec<SegmentStat>,
+    /// Segments that are only prepared.
+    pub prepared: u64,
+    /// Oldest frame; one more than the last if there is none.
+    pub first_sequence: Sequence,
+    /// Newest frame; 0 if there is none.
+    pub last_sequence: Sequence,
+    /// Term of the newest batch.
+    pub term: Term,
+    /// Index of the newest batch.
+    pub index: u64,
+    /// BLAKE3 chain over all batches since the journal began.
+    pub chain: [u8; 32],
+    /// Whether the last thing written is the mark of a clean stop.
+    pub clean_stop: bool,
+    /// What stands behind the end without being part of the journal: of a live journal the batch that is being
+    /// written, else a torn tail that the next start cuts.
+    pub torn: Vec<TornTail>,
+}
+
+/// Reads and checks a whole journal without locking it; a live one is checked as far as it is written.
+///
+/// # Errors
+/// The first damage that it finds: `Corrupt`, `MissingSegment`, `SegmentLength`, `WrongVersion`, `ForeignCluster`; `Io`.
+pub fn verify(storage: &SharedStorage, progress: &mut dyn FnMut(Progress)) -> Result<JournalStat> {
+    walk(storage, &mut |_, _, _, _| {}, progress)
+}
+
+/// A batch as shown by [`dump`].
+#[derive(Debug)]
+pub struct DumpedBatch<'a> {
+    /// Segment file, relative to the data directory.
+    pub file: &'a str,
+    /// Where the batch starts in it, in bytes.
+    pub offset: u64,
+    /// Its header.
+    pub header: &'a BatchHeader,
+    /// Its frames with their sequences; none if it is a mark.
+    pub frames: Frames<'a>,
+}
+
+/// Shows every batch and mark that touches the frames `from..=to`, in order, checking the journal on the way.
+///
+/// # Errors
+/// As [`verify`]; what stands before the damage has been shown then.
+pub fn dump(
+    storage: &SharedStorage,
+    from: Sequence,
+    to: Sequence,
+    show: &mut dyn FnMut(DumpedBatch<'_>),
+) -> Result<JournalStat> {
+    let mut visit = |file: &str, offset: u64, header: &BatchHeader, slots: &[u8]| {
+        if header.last_sequence() >= from && header.first_sequence <= to {
+            show(DumpedBatch { file, offset, header, frames: Frames::new(slots, header.first_sequence) });
+        }
+    };
+    walk(storage, &mut visit, &mut |_| {})
+}
+
+type Visit<'a> = dyn FnMut(&str, u64, &BatchHeader, &[u8]) + 'a;
+
+fn walk(
+    storage: &SharedStorage,
+    visit: &mut Visit<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<JournalStat> {
+    let survey = Survey::read(storage, None)?;
+    let bytes_total = survey.segments.iter().map(|found| found.length).sum();
+    let mut bytes_done = 0;
+    let mut segments = Vec::new();
+    let mut position: Option<Position> = None;
+    for found in &survey.segments {
+        let Some(header) = found.valid() else { break };
+        let begins = Position::of_segment(header);
+        if position.as_ref().is_some_and(|position| *position != begins) {
+            // The segment before ends early, or is another log's.
+            let sequence = position.map_or(begins.next_sequence, |position| position.next_sequence);
+            return Err(does_not_go_on(found, sequence));
+        }
+        let mut segment = Segment::open(storage, found.path.clone(), Access::Read)?;
+        let seed = found.seed();
+        let mut show = |segment: &Segment, offset: u64, header: &BatchHeader| {
+            visit(&found.path, offset, header, segment.payload());
+        };
+        let end = recovery::read_segment(&mut segment, seed, begins, &mut show)?;
+        let followed =
+            survey.segments.iter().any(|later| later.number > found.number && later.valid().is_some());
+        if let Some(reason) = end.stopped.filter(|_| followed) {
+            let evidence = Evidence::Followed { file: segment_path(found.number + 1), offset: 0 };
+            let (file, offset, sequence) = (found.path.clone(), end.offset, end.position.next_sequence);
+            return Err(Corruption { file, offset, sequence, reason, evidence }.into());
+        }
+        segments.push(SegmentStat {
+            file: found.path.clone(),
+            first_sequence: header.first_sequence,
+            last_sequence: end.position.last_sequence(),
+            batches: end.batches,
+            marks: end.marks,
+            bytes_used: end.offset,
+            bytes: found.length,
+        });
+        position = Some(end.position);
+        bytes_done += found.length;
+        progress(Progress { bytes_done, bytes_total });
+    }
+    // The rules of a start, for what stands at and behind the end.
+    let ending = settled_end(storage, &survey)?;
+    let position = ending.position;
+    progress(Progress { bytes_done: bytes_total, bytes_total });
+    Ok(JournalStat {
+        cluster_id: survey.cluster_id(),
+        prepared: (survey.segments.len() - segments.len()) as u64,
+        first_sequence: survey.first_sequence().unwrap_or(position.next_sequence),
+        last_sequence: position.last_sequence(),
+        term: position.term,
+        index: position.index,
+        chain: position.chain,
+        clean_stop: ending.last_kind == Some(BatchKind::CleanStop),
+        torn: ending.torn,
+        segments,
+    })
+}
+
+/// The end by the rules of a start. In a live journal the search for evidence can meet batches that came after the bad
+/// place was read; only damage that is still there on a second look is damage.
+fn settled_end(storage: &SharedStorage, survey: &Survey) -> Result<recovery::Ending> {
+    let mut seen: Option<Box<Corruption>> = None;
+    loop {
+        match recovery::find_end(storage, survey, survey.cluster_id().unwrap_or_default()) {
+            Err(JournalError::Corrupt(corruption)) => {
+                let again = seen
+                    .is_some_and(|seen| (&seen.file, seen.offset) == (&corruption.file, corruption.offset));
+                if again {
+                    return Err(JournalError::Corrupt(corruption));
+                }
+                seen = Some(corruption);
+            }
+            ended => return ended,
+        }
+    }
+}
+
+fn does_not_go_on(found: &Surveyed, sequence: Sequence) -> JournalError {
+    Corruption {
+        file: found.path.clone(),
+        offset: 0,
+        sequence,
+        reason: "the segment does not go on where the one before it ends",
+        evidence: Evidence::Followed { file: found.path.clone(), offset: 0 },
+    }
+    .into()
+}
+
+/// What cutting a damaged journal would lose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutPlan {
+    /// The damage, as the start tells it.
+    pub damage: String,
+    /// Segment file from which on all goes.
+    pub file: String,
+    /// Where in it, in bytes; 0 for all of it.
+    pub offset: u64,
+    /// First frame that would be lost; `None` if the damage hides it.
+    pub first_lost: Option<Sequence>,
+    /// Last frame that is known to have been there; `None` if nothing behind the damage can be read.
+    pub last_lost: Option<Sequence>,
+    /// Whole batches of frames that can still be read behind the damage and would be lost.
+    pub batches_lost: u64,
+    /// Later segment files that would be removed.
+    pub segments_removed: Vec<String>,
+}
+
+/// Looks for damage that keeps a journal from being opened and says what a cut there would lose. `None`: there is none.
+///
+/// # Errors
+/// `WrongVersion` and `ForeignCluster`, which no cut repairs; `Io`.
+pub fn plan_cut(storage: &SharedStorage) -> Result<Option<CutPlan>> {
+    let damage = match verify(storage, &mut |_| {}) {
+        Ok(_) => return Ok(None),
+        Err(damage) => damage,
+    };
+    let text = damage.to_string();
+    let (file, offset, first_lost) = match damage {
+        JournalError::Corrupt(corruption) => (corruption.file, corruption.offset, Some(corruption.sequence)),
+        JournalError::MissingSegment { next, .. } => (next, 0, None),
+        JournalError::SegmentLength { file, .. } => (file, 0, None),
+        other => return Err(other),
+    };
+    let later: Vec<String> = segment_files(storage)?.into_iter().filter(|name| *name > file).collect();
+    let mut plan = CutPlan {
+        damage: text,
+        file,
+        offset,
+        first_lost,
+        last_lost: None,
+        batches_lost: 0,
+        segments_removed: later,
+    };
+    count_lost(storage, &mut plan)?;
+    Ok(Some(plan))
+}
+
+fn segment_files(storage: &SharedStorage) -> Result<Vec<String>> {
+    let names = storage.list(JOURNAL_FOLDER).context("list", JOURNAL_FOLDER)?;
+    let paths = names.into_iter().map(|name| format!("{JOURNAL_FOLDER}/{name}"));
+    Ok(paths.filter(|path| crate::survey::is_segment(path)).collect())
+}
+
+/// Counts the batches that are whole by themselves behind the damage.
+fn count_lost(storage: &SharedStorage, plan: &mut CutPlan) -> Result<()> {
+    let first = (&plan.file, plan.offset);
+    let files = std::iter::once(first).chain(plan.segments_removed.iter().map(|file| (file, 0)));
+    let (mut batches, mut last) = (0, None);
+    for (file, offset) in files {
+        let mut segment = Segment::open(storage, file.clone(), Access::Read)?;
+        let crate::format::SegmentHeaderRead::Valid(_, seed) = segment.header()? else { continue };
+        let mut at = offset.max(BLOCK_BYTES as u64);
+        while at < segment.length {
+            match segment.lone_batch(at, seed)? {
+                Some(header) => {
+                    batches += u64::from(header.kind == BatchKind::Frames);
+                    last = last.max(Some(header.last_sequence()));
+                    at = next_offset(at, &header);
+                }
+                None => at += BLOCK_BYTES as u64,
+            }
+        }
+    }
+    plan.batches_lost = batches;
+    plan.last_lost = last.filter(|last| plan.first_lost.is_none_or(|first| *last >= first));
+    Ok(())
+}
+
+/// Cuts a damaged journal where `plan` says, which must still be what [`plan_cut`] says: zeros from there to the end of
+/// the segment, and the later segments removed. Whatever was acknowledged in there is lost.
+///
+/// # Errors
+/// `Locked` if a server has the directory; `Option` if the journal is no longer as it was planned; `Io`.
+pub fn cut(storage: &SharedStorage, plan: &CutPlan) -> Result<()> {
+    let _lock = take_lock(storage)?;
+    if plan_cut(storage)?.as_ref() != Some(plan) {
+        return Err(JournalError::Option("the journal has changed since the cut was planned".to_owned()));
+    }
+    // The last one first: a power cut in between then leaves the damage, not a gap.
+    let whole = (plan.offset == 0).then_some(&plan.file);
+    for file in plan.segments_removed.iter().rev().chain(whole) {
+        match storage.remove(file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.context("remove", file)?,
+        }
+        storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
+    }
+    if plan.offset > 0 {
+        let file = storage.open(&plan.file, Access::ReadWrite).context("open", &plan.file)?;
+        let length = file.length().context("measure", &plan.file)?;
+        recovery::zero_range(&*file, &plan.file, plan.offset, length)?;
+    }
+    Ok(())
+}
