@@ -1,0 +1,224 @@
+//! The engine and the oracle side by side on the same commands, and all that is checked at every step.
+
+use std::fmt;
+
+use exchange::{Exchange, OrderView};
+use protocol::{Body, Checkpoint, Command, Event, Output, Sequence, SessionId, Tick};
+
+use crate::ledger::Ledger;
+use crate::model::{Fault, Oracle};
+
+/// Engine and oracle disagree, or one of the invariants does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The command that brought it out, counted from 0.
+    pub step: usize,
+    /// What differs.
+    pub what: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after command {}: {}", self.step, self.what)
+    }
+}
+
+/// Engine and oracle.
+#[derive(Debug)]
+pub struct Duel {
+    exchange: Exchange,
+    oracle: Oracle,
+    ledger: Ledger,
+    outputs: Vec<Output>,
+    steps: usize,
+}
+
+impl Duel {
+    /// Two empty venues; the oracle may break a rule.
+    #[must_use]
+    pub fn new(fault: Option<Fault>) -> Self {
+        Self {
+            exchange: Exchange::new(),
+            oracle: Oracle::new(fault),
+            ledger: Ledger::default(),
+            outputs: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Commands applied so far.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Applies a command to both. It goes through its frame, as all commands do; a tick gets the engine's own last
+    /// checkpoint.
+    ///
+    /// # Errors
+    /// What differs in events, sessions, timers or counts.
+    pub fn step(&mut self, command: &Command) -> Result<&[Output], Mismatch> {
+        let mut command = *command;
+        if let Body::Tick(tick) = &mut command.body {
+            let last = self.exchange.checkpoint();
+            *tick = Tick {
+                checkpoint_sequence: last.map_or(Sequence(0), |checkpoint| checkpoint.sequence),
+                checkpoint_hash: last.map_or(0, |checkpoint| checkpoint.running_hash),
+            };
+        }
+        let step = self.steps;
+        self.steps += 1;
+        let checked = self.apply(&command);
+        checked.map_err(|what| Mismatch { step, what })?;
+        Ok(&self.outputs)
+    }
+
+    fn apply(&mut self, command: &Command) -> Result<(), String> {
+        if let Some(frame) = command.encode() {
+            let decoded = Command::decode(frame.as_bytes());
+            if decoded != *command {
+                return Err(format!("decoded {decoded:?} from the frame of {command:?}"));
+            }
+        }
+        self.outputs.clear();
+        let before = self.exchange.log_time();
+        self.exchange.prefetch(command);
+        self.exchange.apply(command, &mut self.outputs);
+        let expected = self.oracle.apply(command);
+        self.compare_events(&expected)?;
+        let log_time = before.max(command.timestamp);
+        let stamped = self
+            .outputs
+            .iter()
+            .all(|output| output.sequence.0 == self.steps as u64 && output.log_time == log_time);
+        if !stamped || self.exchange.log_time() != log_time {
+            return Err("an event's sequence or log time is wrong".into());
+        }
+        self.ledger.take(self.outputs.iter().map(|output| &output.event))?;
+        self.compare_session(command.session)?;
+        if self.exchange.next_deadline() != self.oracle.next_deadline() {
+            return Err(format!(
+                "deadline {:?}, not {:?}",
+                self.exchange.next_deadline(),
+                self.oracle.next_deadline()
+            ));
+        }
+        match self.exchange.divergence() {
+            None => Ok(()),
+            Some(divergence) => Err(format!("{divergence:?}")),
+        }
+    }
+
+    fn compare_events(&self, expected: &[Event]) -> Result<(), String> {
+        let same = |output: &Output, event: &Event| match (output.event, event) {
+            (Event::Checkpoint(ours), Event::Checkpoint(theirs)) => {
+                ours.sequence == theirs.sequence
+                    && self.exchange.checkpoint() == Some(ours)
+                    && ours.running_hash == self.exchange.running_hash()
+            }
+            (ours, theirs) => ours == *theirs,
+        };
+        for (number, output) in self.outputs.iter().enumerate() {
+            match expected.get(number) {
+                Some(event) if same(output, event) => {}
+                other => {
+                    return Err(format!("event {number} is {:?}\nnot {other:?}", output.event));
+                }
+            }
+        }
+        match expected.get(self.outputs.len()) {
+            None => Ok(()),
+            Some(missing) => Err(format!("event {} is missing: {missing:?}", self.outputs.len())),
+        }
+    }
+
+    fn compare_session(&self, id: SessionId) -> Result<(), String> {
+        let ours = self
+            .exchange
+            .session(id)
+            .map(|session| (session.connection, session.last_report, session.highest_request_id));
+        let theirs = self.oracle.session(id);
+        if ours == theirs { Ok(()) } else { Err(format!("session {id} is {ours:?}, not {theirs:?}")) }
+    }
+
+    /// Compares all that rests, in order, and checks that no book is crossed and that quantities are conserved. It visits
+    /// everything.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check_state(&self) -> Result<(), Mismatch> {
+        self.compare_books().map_err(|what| Mismatch { step: self.steps.saturating_sub(1), what })
+    }
+
+    fn compare_books(&self) -> Result<(), String> {
+        let mut ours: Vec<OrderView> = Vec::new();
+        self.exchange.for_each_order(|order| ours.push(*order));
+        let mut theirs = self.oracle.resting();
+        for order in &ours {
+            let (place, resting) = theirs.next().ok_or_else(|| format!("{order:?} must not rest"))?;
+            let same = order.instrument == place.instrument
+                && order.side == place.side
+                && order.order_id == resting.order_id
+                && order.session == resting.session
+                && order.client_order_id == resting.client_order_id
+                && order.account == resting.account
+                && order.price == resting.price
+                && order.leaves_quantity.0 == resting.leaves()
+                && order.cum_quantity.0 == resting.cum
+                && order.time_in_force == resting.time_in_force
+                && order.flags == resting.flags;
+            if !same {
+                return Err(format!("{order:?} rests in the place of {place:?} {resting:?}"));
+            }
+        }
+        if let Some((place, resting)) = theirs.next() {
+            return Err(format!("{place:?} {resting:?} must rest"));
+        }
+        if self.exchange.open_orders() != ours.len() as u64 {
+            return Err(format!("{} orders are counted, {} rest", self.exchange.open_orders(), ours.len()));
+        }
+        self.ledger.check(ours.iter())?;
+        for (definition, _) in self.exchange.instruments() {
+            let depth = self.exchange.depth(definition.instrument, 1).ok_or("an instrument has no depth")?;
+            if let (Some(bid), Some(ask)) = (depth.bids.first(), depth.asks.first())
+                && bid.price >= ask.price
+            {
+                return Err(format!("instrument {} is crossed", definition.instrument));
+            }
+        }
+        Ok(())
+    }
+
+    /// Exports the engine, imports it again and goes on with the import, after comparing the two.
+    ///
+    /// # Errors
+    /// The import fails or differs.
+    pub fn round_trip(&mut self) -> Result<(), Mismatch> {
+        let imported = self.reimported().map_err(|what| Mismatch { step: self.steps, what })?;
+        self.exchange = imported;
+        Ok(())
+    }
+
+    fn reimported(&self) -> Result<Exchange, String> {
+        let mut records = Vec::new();
+        self.exchange.export(&mut |record| records.push(record));
+        let imported = Exchange::import(records).map_err(|error| format!("import: {error}"))?;
+        let facts = |exchange: &Exchange| {
+            let checkpoint =
+                exchange.checkpoint().unwrap_or(Checkpoint { sequence: Sequence(0), running_hash: 0 });
+            (
+                (exchange.state_hash(), exchange.book_hash(), exchange.running_hash()),
+                (exchange.sequence(), exchange.log_time(), exchange.trading_day(), exchange.next_deadline()),
+                (exchange.counts(), checkpoint),
+            )
+        };
+        let (ours, theirs) = (facts(&self.exchange), facts(&imported));
+        if ours == theirs { Ok(imported) } else { Err(format!("imported {theirs:?}\nfrom {ours:?}")) }
+    }
+}

@@ -1,0 +1,3 @@
+//! Scenarios and random streams.
+
+mod streams;
