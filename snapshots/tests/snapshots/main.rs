@@ -1,0 +1,10 @@
+//! Snapshots end to end: what is written is what is loaded, damage is found, a power cut at any moment costs nothing, and
+//! a start from a snapshot is a start from the beginning.
+
+mod crash;
+mod damage;
+mod maker;
+mod recovery;
+mod round_trip;
+mod thread;
+mod venue;
