@@ -1,0 +1,279 @@
+//! The depth stage: price levels of each instrument, for queries. It must not wait for a reader, or show one the book
+//! in the middle of a command.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use exchange::Exchange;
+use protocol::{
+    DepthLevel, DepthSnapshot, Event, InstrumentId, Liquidity, Output, Price, Quantity, Sequence, Side,
+};
+use ring::{OutputPoller, Polled, Stage, WakeSet, Work};
+
+use super::{STEP_EVENTS_MAX, whole_up_to};
+use crate::control::{Control, Course};
+use crate::ids::IdHasher;
+use crate::marks::Shared;
+
+/// A level's orders taken together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Level {
+    // Wider than a quantity: the sum of many may not fit one.
+    quantity: u128,
+    orders: u32,
+}
+
+/// Levels of one side by price.
+type Levels = BTreeMap<Price, Level>;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Book {
+    bids: Levels,
+    asks: Levels,
+}
+
+/// All instruments, as of a whole command.
+#[derive(Debug, Default)]
+struct Books {
+    by_instrument: HashMap<InstrumentId, Book, IdHasher>,
+    sequence: Sequence,
+}
+
+/// One event's effect on a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// An order with this quantity comes to rest.
+    Enter,
+    /// This quantity goes, the order stays.
+    Shrink,
+    /// This quantity goes, and the order with it.
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Delta {
+    instrument: InstrumentId,
+    price: Price,
+    quantity: Quantity,
+    side: Side,
+    change: Change,
+}
+
+impl Delta {
+    /// What an event does to the book; `None` where it does nothing to it.
+    fn of(event: &Event) -> Option<Self> {
+        Some(match event {
+            Event::Added(e) => Self {
+                instrument: e.instrument,
+                price: e.price,
+                quantity: e.quantity,
+                side: e.side,
+                change: Change::Enter,
+            },
+            Event::Executed(e) if e.liquidity == Liquidity::Maker => Self {
+                instrument: e.instrument,
+                price: e.last_price,
+                quantity: e.last_quantity,
+                side: e.side,
+                change: if e.leaves_quantity.0 == 0 { Change::Leave } else { Change::Shrink },
+            },
+            Event::Canceled(e) => Self {
+                instrument: e.instrument,
+                price: e.price,
+                quantity: e.canceled_quantity,
+                side: e.side,
+                change: Change::Leave,
+            },
+            Event::Expired(e) => Self {
+                instrument: e.instrument,
+                price: e.resting_price?,
+                quantity: e.expired_quantity,
+                side: e.side,
+                change: Change::Leave,
+            },
+            Event::Reduced(e) => Self {
+                instrument: e.instrument,
+                price: e.price,
+                quantity: e.quantity,
+                side: e.side,
+                change: if e.gone { Change::Leave } else { Change::Shrink },
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl Books {
+    /// The levels of a recovered exchange.
+    fn of(exchange: &Exchange) -> Self {
+        let mut books = Self { sequence: exchange.sequence(), ..Self::default() };
+        for (definition, _) in exchange.instruments() {
+            let id = definition.instrument;
+            let Some(depth) = exchange.depth(id, usize::MAX) else { continue };
+            let levels = |side: &[DepthLevel]| {
+                let level =
+                    |level: &DepthLevel| Level { quantity: level.quantity.0.into(), orders: level.orders };
+                side.iter().map(|at| (at.price, level(at))).collect()
+            };
+            let book = Book { bids: levels(&depth.bids), asks: levels(&depth.asks) };
+            books.by_instrument.insert(id, book);
+        }
+        books
+    }
+
+    fn apply(&mut self, delta: &Delta) {
+        let book = self.by_instrument.entry(delta.instrument).or_default();
+        let levels = match delta.side {
+            Side::Buy => &mut book.bids,
+            Side::Sell => &mut book.asks,
+        };
+        let quantity = u128::from(delta.quantity.0);
+        if delta.change == Change::Enter {
+            let level = levels.entry(delta.price).or_default();
+            level.quantity += quantity;
+            level.orders += 1;
+            return;
+        }
+        let Some(level) = levels.get_mut(&delta.price) else {
+            unreachable!("{delta:?} is at a level without orders");
+        };
+        assert!(level.quantity >= quantity && level.orders > 0, "{delta:?} takes more than {level:?} has");
+        level.quantity -= quantity;
+        if delta.change == Change::Leave {
+            level.orders -= 1;
+            if level.orders == 0 {
+                assert_eq!(level.quantity, 0, "quantity without orders after {delta:?}");
+                levels.remove(&delta.price);
+            }
+        }
+    }
+
+    fn snapshot(&self, instrument: InstrumentId, levels: usize) -> Option<DepthSnapshot> {
+        let book = self.by_instrument.get(&instrument)?;
+        let level = |(price, level): (&Price, &Level)| DepthLevel {
+            price: *price,
+            quantity: Quantity(u64::try_from(level.quantity).unwrap_or(u64::MAX)),
+            orders: level.orders,
+        };
+        Some(DepthSnapshot {
+            instrument,
+            sequence: self.sequence,
+            bids: book.bids.iter().rev().take(levels).map(level).collect(),
+            asks: book.asks.iter().take(levels).map(level).collect(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct View {
+    books: Mutex<Books>,
+    // The stage's thread: it steps back where a query holds the books, and must hear when it no longer does.
+    stage: WakeSet,
+}
+
+/// The depth of every instrument, for queries from any thread.
+#[derive(Clone, Debug)]
+pub struct DepthView(Arc<View>);
+
+impl DepthView {
+    /// A view of what a recovered exchange holds; `stage` wakes the thread of the stage that keeps it up.
+    pub(crate) fn of(exchange: &Exchange, stage: WakeSet) -> Self {
+        Self(Arc::new(View { books: Mutex::new(Books::of(exchange)), stage }))
+    }
+
+    /// The best `levels` levels of both sides, as of the sequence that the answer names; `None` where there is no such
+    /// instrument. May wait for the stage to finish a step (tens of microseconds); the stage never waits for it.
+    #[must_use]
+    pub fn snapshot(&self, instrument: InstrumentId, levels: usize) -> Option<DepthSnapshot> {
+        let answer = self.0.books.lock().unwrap_or_else(PoisonError::into_inner).snapshot(instrument, levels);
+        self.0.stage.wake();
+        answer
+    }
+
+    /// The last frame whose effects every answer includes.
+    #[must_use]
+    pub fn sequence(&self) -> Sequence {
+        let sequence = self.0.books.lock().unwrap_or_else(PoisonError::into_inner).sequence;
+        self.0.stage.wake();
+        sequence
+    }
+
+    /// The books, where no query has them just now.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Books>> {
+        match self.0.books.try_lock() {
+            Ok(books) => Some(books),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// Keeps a [`DepthView`] up to date, a whole command at a time.
+pub(crate) struct Depth {
+    poller: OutputPoller<Output>,
+    view: DepthView,
+    /// What the command of `open` has done to the books so far; at most what one command emits.
+    deltas: Vec<Delta>,
+    /// The last command seen, whose events may not all have been seen.
+    open: Sequence,
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+}
+
+impl Depth {
+    pub(crate) fn new(
+        poller: OutputPoller<Output>,
+        view: DepthView,
+        shared: Arc<Shared>,
+        control: Arc<Control>,
+    ) -> Self {
+        let open = view.sequence();
+        Self { poller, view, deltas: Vec::new(), open, shared, control }
+    }
+}
+
+/// Brings a command's changes into the books.
+fn close(books: &mut Books, deltas: &mut Vec<Delta>, sequence: Sequence) {
+    for delta in deltas.drain(..) {
+        books.apply(&delta);
+    }
+    // Commands without events may have brought it further than the last one with events.
+    books.sequence = books.sequence.max(sequence);
+}
+
+impl Stage for Depth {
+    fn name(&self) -> &'static str {
+        "depth"
+    }
+
+    fn do_work(&mut self) -> Work {
+        if self.control.is_at_least(Course::Abandoned) {
+            return Work::Finished;
+        }
+        let Self { poller, view, deltas, open, shared, .. } = self;
+        let Some(mut books) = view.try_lock() else { return Work::Idle };
+        // Read before the poll: all events up to here are in the ring by now.
+        let published = shared.marks.published_sequence();
+        let polled = poller.poll(STEP_EVENTS_MAX, |output, _| {
+            if output.sequence != *open {
+                close(&mut books, deltas, *open);
+                *open = output.sequence;
+            }
+            match &output.event {
+                Event::InstrumentDefined(definition) => {
+                    books.by_instrument.entry(definition.instrument).or_default();
+                }
+                event => deltas.extend(Delta::of(event)),
+            }
+        });
+        let whole = whole_up_to(polled, *open, published);
+        if whole >= *open && (!deltas.is_empty() || whole > books.sequence) {
+            close(&mut books, deltas, whole);
+        }
+        match polled {
+            Polled::Work(events) => Work::Done(events),
+            Polled::Idle => Work::Idle,
+            Polled::Shutdown => Work::Finished,
+        }
+    }
+}

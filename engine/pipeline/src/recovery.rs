@@ -1,0 +1,156 @@
+//! From a data directory to the last state: lock, journal, snapshot, replay, and the end of the report log written
+//! again. It must not start anything.
+
+use std::fmt;
+
+use exchange::Exchange;
+use journaler::{Journal, JournalError, JournalReader, ReportLog, ReportReader, SharedStorage};
+use protocol::{Output, ReportNumber, Sequence, SessionId, TradingDay};
+use snapshots::{Progress, RecoveryObserver, Refused, SnapshotError, SnapshotStore};
+
+use crate::config::EngineConfig;
+use crate::output::{Muted, ReportBatch};
+
+/// Events of the replay that are gathered before their reports are written.
+const REPLAY_EVENTS: usize = 16 * 1024;
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The journal or the report log.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The snapshots, or a replay that contradicts the log.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// What opening a data directory found and did.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The journal: its ends, what was cut, whether the last stop was clean.
+    pub journal: journaler::Recovery,
+    /// The snapshot that the state was made from; `None`: from an empty exchange.
+    pub from_snapshot: Option<Sequence>,
+    /// Frames replayed behind it.
+    pub replayed: u64,
+    /// Newer snapshots that could not be used, newest first.
+    pub refused: Vec<Refused>,
+}
+
+/// An open data directory with its last state: all that an engine starts from. Holds the directory's lock.
+pub struct Opened {
+    pub(crate) exchange: Exchange,
+    pub(crate) journal: Journal,
+    pub(crate) report_log: ReportLog,
+    pub(crate) reports: ReportBatch,
+    pub(crate) store: SnapshotStore,
+    found: Found,
+}
+
+impl Opened {
+    /// The state after the last journaled frame.
+    #[must_use]
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// The report log, whole up to that state.
+    #[must_use]
+    pub fn report_reader(&self) -> ReportReader {
+        self.report_log.reader()
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Opened").field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+/// Opens a data directory.
+pub(crate) fn open(
+    storage: SharedStorage,
+    config: &EngineConfig,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Opened, OpenError> {
+    let (journal, found) = Journal::open(storage.clone(), config.journal.clone())?;
+    let report_log = ReportLog::open(storage.clone(), &config.report_log)?;
+    let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
+    let reader = JournalReader::open(storage)?;
+    let marks =
+        snapshots::Marks { journaled: journal.journaled_sequence(), reported: report_log.durable_mark() };
+    let reports = ReportBatch::new(report_log.writer(), TradingDay(0));
+    let mut rewrite = Rewrite { reports, events: 0, outcome: Ok(()), progress };
+    let recovered = snapshots::recover(&store, &reader, marks, &mut rewrite)?;
+    let reports = rewrite.finish()?;
+    let exchange = recovered.exchange;
+    assert_eq!(exchange.sequence(), marks.journaled, "recovery ends where the journal does");
+    assert_eq!(exchange.trading_day(), reports.day(), "the report log is in the same trading day");
+    let found = Found {
+        journal: found,
+        from_snapshot: recovered.from_snapshot,
+        replayed: recovered.replayed,
+        refused: recovered.refused,
+    };
+    Ok(Opened { exchange, journal, report_log, reports, store, found })
+}
+
+/// Writes the end of the report log again while a recovery replays it.
+struct Rewrite<'a> {
+    reports: ReportBatch,
+    /// Events taken since the last write.
+    events: usize,
+    /// The first error; the rest of the replay then goes nowhere.
+    outcome: Result<(), JournalError>,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Rewrite<'_> {
+    fn finish(mut self) -> Result<ReportBatch, JournalError> {
+        self.outcome?;
+        self.reports.flush(&mut Muted)?;
+        Ok(self.reports)
+    }
+
+    fn take(&mut self, output: &Output) -> Result<(), JournalError> {
+        self.reports.take(output, &mut Muted)?;
+        self.events += 1;
+        if self.events >= REPLAY_EVENTS {
+            self.events = 0;
+            self.reports.flush(&mut Muted)?;
+        }
+        Ok(())
+    }
+}
+
+impl RecoveryObserver for Rewrite<'_> {
+    fn progress(&mut self, progress: Progress) {
+        (self.progress)(progress);
+    }
+
+    /// Tells the report log which reports it has: those that the state has numbered so far, and all of the day before.
+    fn at_mark(&mut self, exchange: &Exchange) {
+        self.reports.enter(exchange.trading_day());
+        let users = exchange.users().map(|user| user.session);
+        for session in users.chain([SessionId::SYSTEM]) {
+            let last = exchange.session(session).map_or(ReportNumber(0), |view| view.last_report);
+            if last > ReportNumber(0) {
+                self.reports.restore(session, last);
+            }
+        }
+        self.outcome = self.reports.restore_day_before();
+    }
+
+    fn output(&mut self, output: &Output) {
+        if self.outcome.is_ok() {
+            self.outcome = self.take(output);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The unmarshal stage: decodes each frame into the cell beside it. It must not judge what it decodes: a frame that
+//! does not decode becomes a malformed command, which the business logic answers.
+
+use std::sync::Arc;
+
+use protocol::{Command, Sequence};
+use ring::{Polled, Stage, UnmarshalPoller, Work};
+
+use crate::control::{Control, Course};
+use crate::marks::Shared;
+
+/// Most slots of one step: decoded commands stay in the caches until the logic takes them.
+const STEP_SLOTS_MAX: usize = 1024;
+
+pub(crate) struct Unmarshal {
+    poller: UnmarshalPoller<Command>,
+    sequence: Sequence,
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+}
+
+impl Unmarshal {
+    pub(crate) fn new(
+        poller: UnmarshalPoller<Command>,
+        base: Sequence,
+        shared: Arc<Shared>,
+        control: Arc<Control>,
+    ) -> Self {
+        Self { poller, sequence: base, shared, control }
+    }
+}
+
+impl Stage for Unmarshal {
+    fn name(&self) -> &'static str {
+        "unmarshal"
+    }
+
+    fn do_work(&mut self) -> Work {
+        if self.control.is_at_least(Course::Abandoned) {
+            return Work::Finished;
+        }
+        match self.poller.poll(STEP_SLOTS_MAX, |frame, cell| *cell = Command::decode(frame)) {
+            Polled::Work(frames) => {
+                self.sequence.0 += frames as u64;
+                self.shared.marks.advance_unmarshaled(self.sequence);
+                Work::Done(frames)
+            }
+            Polled::Idle if self.control.is_at_least(Course::Leaving) => Work::Finished,
+            Polled::Idle => Work::Idle,
+            Polled::Shutdown => Work::Finished,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What anybody may see of a running engine: progress, counts, depth, reports. It must not hold up the engine, or keep
+//! it alive.
+
+use std::sync::Arc;
+
+use journaler::{ReportLog, ReportReader};
+use protocol::Sequence;
+
+use crate::control::Control;
+use crate::marks::{Gauges, JournalMetrics, Marks, Shared};
+use crate::output::{DepthView, EventMetrics};
+
+/// A look at a running engine; cheap to clone and to send. It goes on to show the end when the engine has stopped.
+#[derive(Clone, Debug)]
+pub struct EngineView {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) events: Arc<EventMetrics>,
+    pub(crate) depth: DepthView,
+    pub(crate) report_log: ReportLog,
+}
+
+impl EngineView {
+    /// How far each stage has come.
+    #[must_use]
+    pub fn marks(&self) -> &Marks {
+        &self.shared.marks
+    }
+
+    /// What the journal stage measures, and the state of the disk's space.
+    #[must_use]
+    pub fn journal(&self) -> &JournalMetrics {
+        &self.shared.journal
+    }
+
+    /// Counts of events and latencies.
+    #[must_use]
+    pub fn events(&self) -> &EventMetrics {
+        &self.events
+    }
+
+    /// What the exchange holds, as of the last tick.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        self.shared.logic.load().gauges
+    }
+
+    /// The depth of every instrument.
+    #[must_use]
+    pub fn depth(&self) -> &DepthView {
+        &self.depth
+    }
+
+    /// Reads the report log.
+    #[must_use]
+    pub fn report_reader(&self) -> ReportReader {
+        self.report_log.reader()
+    }
+
+    /// All reports of frames up to here would survive a power cut.
+    #[must_use]
+    pub fn reports_durable_sequence(&self) -> Sequence {
+        self.report_log.durable_mark()
+    }
+
+    /// The error that ended the engine, if one did.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.control.fault()
+    }
+}
