@@ -2,7 +2,10 @@
 
 pub mod check_config;
 pub mod data;
+pub mod journal;
+pub mod replay;
 pub mod serve;
+pub mod snapshot;
 pub mod status;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +33,9 @@ enum Command {
     Serve(serve::ServeArgs),
     CheckConfig(check_config::CheckConfigArgs),
     Status(status::StatusArgs),
+    Journal(journal::JournalArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Replay(replay::ReplayArgs),
 }
 
 impl Cli {
@@ -41,6 +47,9 @@ impl Cli {
         match self.command {
             Some(Command::CheckConfig(args)) => check_config::run(&args),
             Some(Command::Status(args)) => status::run(&args),
+            Some(Command::Journal(args)) => journal::run(&args),
+            Some(Command::Snapshot(args)) => snapshot::run(&args),
+            Some(Command::Replay(args)) => replay::run(&args),
             Some(Command::Serve(args)) => serve::run(&args),
             None => serve::run(&self.serve),
         }

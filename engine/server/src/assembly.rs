@@ -1,0 +1,218 @@
+//! From the checked configuration to the parts: the engine's and the gateway's own configurations, what the log must
+//! have, and what the gateway knows at the start.
+
+use std::path::Path;
+use std::time::Duration;
+
+use exchange::Exchange;
+use gateway::credentials::{self, Verifier};
+use gateway::{GatewayConfig, HubSeed, ListenerLimits, SessionLimits, ThrottleLimits};
+use journaler::JournalOptions;
+use pipeline::{EngineConfig, Fatal};
+use protocol::{Credential, Role, UserName};
+use rand::RngExt;
+use snapshots::SnapshotSchedule;
+
+use crate::config::{Config, Durability};
+use crate::error::CommandError;
+use crate::files;
+use crate::passwords::{self, DEMONSTRATION_FILE, PasswordError, Passwords};
+use crate::provision::{Known, Wanted, WantedUser};
+use crate::{console, instruments};
+
+/// The demonstration users and what they may do.
+const DEMONSTRATION: [(&str, Role); 3] =
+    [("demo", Role::Trader), ("demo2", Role::Trader), ("admin", Role::Operator)];
+
+/// The engine's configuration.
+#[must_use]
+pub fn engine(config: &Config, cluster_id: u128) -> EngineConfig {
+    let base = EngineConfig::new(cluster_id);
+    EngineConfig {
+        input_slots: config.engine.input_slots,
+        output_slots: config.engine.output_slots,
+        threads: config.engine.threads.clone(),
+        wait: config.engine.wait,
+        journal: JournalOptions {
+            segment_bytes: config.journal.segment_bytes,
+            durability: journal_durability(config.journal.durability),
+            reserve_bytes: config.journal.reserve_bytes,
+            ..base.journal
+        },
+        snapshots: SnapshotSchedule {
+            every_frames: config.snapshots.every_frames,
+            every: config.snapshots.every,
+            ..base.snapshots
+        },
+        snapshots_kept: config.snapshots.keep,
+        fatal: Fatal::new(end_with),
+        ..base
+    }
+}
+
+/// Ends the process for an error that nothing may survive: one line, exit status 1, nothing flushed or retried.
+fn end_with(line: &str) {
+    tracing::error!(error = line, "fatal: the server stops");
+    console::complain(&format_args!("fatal: {line}"));
+    std::process::exit(1);
+}
+
+/// The journal's word for a durability.
+#[must_use]
+pub fn journal_durability(durability: Durability) -> journaler::Durability {
+    match durability {
+        Durability::Memory => journaler::Durability::Memory,
+        Durability::Disk => journaler::Durability::Disk,
+    }
+}
+
+/// The gateway's configuration.
+#[must_use]
+pub fn gateway(config: &Config) -> GatewayConfig {
+    let rate = config.gateway.messages_per_second;
+    GatewayConfig {
+        address: config.gateway.listen,
+        allow_remote: config.gateway.allow_remote,
+        durability: journal_durability(config.journal.durability),
+        listener: ListenerLimits {
+            connections_max: config.gateway.connections_max,
+            connections_per_address_max: config.gateway.connections_per_address_max,
+            ..ListenerLimits::default()
+        },
+        session: SessionLimits {
+            login_deadline: config.gateway.login_deadline,
+            stall: config.gateway.slow_reader,
+            throttle: Some(ThrottleLimits { rate, burst: rate }),
+            ..SessionLimits::default()
+        },
+    }
+}
+
+/// How long a stop may take before it leaves what has not drained for the next start.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the log has, from the recovered state.
+#[must_use]
+pub fn known(exchange: &Exchange) -> Known {
+    Known {
+        instruments: exchange
+            .instruments()
+            .map(|(definition, _)| (definition.instrument, *definition))
+            .collect(),
+        users: exchange.users().copied().collect(),
+        capacities: exchange.capacities(),
+    }
+}
+
+/// What the gateway knows at the start.
+#[must_use]
+pub fn seed(exchange: &Exchange) -> HubSeed {
+    HubSeed {
+        trading_day: exchange.trading_day(),
+        users: exchange.users().copied().collect(),
+        instruments: exchange.instruments().map(|(definition, _)| *definition).collect(),
+    }
+}
+
+/// What the configuration wants in the log, and the demonstration users' passwords where there are any.
+///
+/// # Errors
+/// A file that the configuration names can't be used, or nobody could ever log in.
+pub fn wanted(
+    config: &Config,
+    data: &Path,
+    known: &Known,
+) -> Result<(Wanted, Option<Passwords>), CommandError> {
+    let instruments = match &config.instruments {
+        Some(file) => instruments::load(file),
+        None => instruments::demonstration(),
+    }
+    .map_err(|error| CommandError::usage(error.to_string()))?;
+    let mut wanted =
+        Wanted { capacities: config.capacities, instruments, users: Vec::new(), disabled: Vec::new() };
+    if config.users.demonstration {
+        let (users, passwords) = demonstration(data)?;
+        wanted.users = users;
+        return Ok((wanted, Some(passwords)));
+    }
+    wanted.disabled = retire_demonstration(data, known)?;
+    if let Some((name, file)) = &config.users.operator
+        && !known.users.iter().any(|user| user.name == *name)
+    {
+        let password = passwords::read_file(file).map_err(|error| CommandError::usage(error.to_string()))?;
+        let credential = hash(&password)?;
+        wanted.users.push(WantedUser { name: *name, role: Role::Operator, credential, replaces: false });
+    }
+    let nobody = wanted.users.is_empty()
+        && known.users.iter().all(|user| !user.enabled || wanted.disabled.contains(&user.name));
+    if nobody {
+        return Err(CommandError::usage(
+            "users: nobody could log in; set users.operator and users.operator_password_file, or \
+             users.demonstration = true",
+        ));
+    }
+    Ok((wanted, None))
+}
+
+/// The demonstration users with their passwords: those kept in the data directory, or new ones, which are kept before
+/// the users are made.
+fn demonstration(data: &Path) -> Result<(Vec<WantedUser>, Passwords), CommandError> {
+    let failed = |error: PasswordError| CommandError::failed(error.to_string());
+    let names = DEMONSTRATION.map(|(name, _)| demonstration_name(name));
+    let kept = Passwords::load(data)
+        .map_err(failed)?
+        .filter(|kept| names.iter().all(|name| kept.of(name).is_some()));
+    // Passwords that are lost are replaced in the log too: only their hashes are there.
+    let lost = kept.is_none();
+    let passwords = kept.unwrap_or_else(|| Passwords::random(&names));
+    if lost {
+        passwords.store(data).map_err(failed)?;
+    }
+    let users = DEMONSTRATION
+        .iter()
+        .zip(&names)
+        .map(|((_, role), name)| {
+            let credential = hash(passwords.of(name).unwrap_or_default())?;
+            Ok(WantedUser { name: *name, role: *role, credential, replaces: lost })
+        })
+        .collect::<Result<_, CommandError>>()?;
+    Ok((users, passwords))
+}
+
+/// The users of an earlier start with demonstration users that still have their demonstration password: they must not
+/// stay open once the server is meant for more. Their file goes with them.
+fn retire_demonstration(data: &Path, known: &Known) -> Result<Vec<UserName>, CommandError> {
+    let failed = |error: PasswordError| CommandError::failed(error.to_string());
+    let Some(passwords) = Passwords::load(data).map_err(failed)? else { return Ok(Vec::new()) };
+    let mut verifier = Verifier::default();
+    let retired = passwords
+        .iter()
+        .filter(|(name, password)| {
+            let user = known.users.iter().find(|user| user.name == **name);
+            user.is_some_and(|user| verifier.verify(&user.credential, password.as_bytes()))
+        })
+        .map(|(name, _)| *name)
+        .collect();
+    Ok(retired)
+}
+
+/// Removes the demonstration passwords, once their users are disabled in the log.
+///
+/// # Errors
+/// The file can't be removed.
+pub fn forget_demonstration(data: &Path) -> Result<(), CommandError> {
+    let file = data.join(DEMONSTRATION_FILE);
+    files::remove_if_there(&file)
+        .map_err(|error| CommandError::failed(format!("{}: {error}", file.display())))
+}
+
+fn demonstration_name(text: &str) -> UserName {
+    match UserName::new(text) {
+        Some(name) => name,
+        None => unreachable!("the demonstration names are constants that fit"),
+    }
+}
+
+fn hash(password: &str) -> Result<Credential, CommandError> {
+    credentials::hash(password, rand::rng().random()).map_err(|error| CommandError::usage(error.to_string()))
+}

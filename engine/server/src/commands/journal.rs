@@ -1,0 +1,272 @@
+//! `ringpit journal`: looks at a journal, of a running server too, and cuts a damaged one where its operator says so.
+
+use std::io::{self, BufWriter, Write};
+
+use journaler::{CutPlan, JournalStat};
+use protocol::{Command, Sequence};
+use serde_json::{Value, json};
+
+use super::data::{self, DataArgs};
+use crate::console::OutputArgs;
+use crate::error::CommandError;
+use crate::progress::{Meter, Without};
+use crate::{say, text};
+
+/// Look at the journal, or cut a damaged one
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ringpit journal verify --data data\n  ringpit journal dump --from 1 --to 20\n  ringpit journal cut --data data\n\nAll but `cut --yes` only read, and may be used while the server runs."
+)]
+pub struct JournalArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Verify(VerifyArgs),
+    Dump(DumpArgs),
+    Stat(StatArgs),
+    Cut(CutArgs),
+}
+
+/// Read the whole journal and check every batch: checksums, chain, order
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  ringpit journal verify --data data --json\n\nThe exit status is 0 if nothing is damaged."
+)]
+struct VerifyArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Show the commands in the journal, one a line
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  ringpit journal dump --data data --from 1000 --to 1010")]
+struct DumpArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// First sequence to show
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 1)]
+    from: u64,
+    /// Last sequence to show; without it, the last there is
+    #[arg(long, value_name = "SEQUENCE", default_value_t = u64::MAX)]
+    to: u64,
+    /// Show the batches and marks as well
+    #[arg(long)]
+    batches: bool,
+    /// Every line is a JSON object, the last one a summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the journal's files in numbers
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  ringpit journal stat --data data")]
+struct StatArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Say what cutting a damaged journal would lose; with --yes, do it
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  ringpit journal cut --data data\n  ringpit journal cut --data data --yes\n\nWhat is cut was perhaps acknowledged to clients and is lost. Copy the data directory first."
+)]
+struct CutArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Cut
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The journal is damaged or can't be read; the text says where and what to do.
+pub fn run(args: &JournalArgs) -> Result<(), CommandError> {
+    match &args.action {
+        Action::Verify(args) => verify(args),
+        Action::Dump(args) => dump(args),
+        Action::Stat(args) => stat(args),
+        Action::Cut(args) => cut(args),
+    }
+}
+
+fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
+    let stat = read_all(&args.data, "verifying")?;
+    let (first, last) = (stat.first_sequence, stat.last_sequence);
+    say!("valid: {} segments, frames {first} to {last}, chain {}", stat.segments.len(), hex(&stat.chain));
+    tell_torn(&stat);
+    let mut object = summary(&stat);
+    object["valid"] = true.into();
+    args.output.last_line(&object);
+    Ok(())
+}
+
+fn stat(args: &StatArgs) -> Result<(), CommandError> {
+    let stat = read_all(&args.data, "reading")?;
+    say!("{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}", "segment", "first", "last", "batches", "marks", "bytes");
+    for segment in &stat.segments {
+        say!(
+            "{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}",
+            segment.file,
+            segment.first_sequence,
+            segment.last_sequence,
+            segment.batches,
+            segment.marks,
+            segment.bytes_used,
+        );
+    }
+    say!("{} prepared, term {}, clean stop: {}", stat.prepared, stat.term, stat.clean_stop);
+    tell_torn(&stat);
+    args.output.last_line(&summary(&stat));
+    Ok(())
+}
+
+fn dump(args: &DumpArgs) -> Result<(), CommandError> {
+    let storage = data::open(&args.data.existing()?)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut written: io::Result<()> = Ok(());
+    let mut shown = 0_u64;
+    let (from, to) = (Sequence(args.from), Sequence(args.to));
+    let stat = journaler::dump(&storage, from, to, &mut |batch| {
+        // After a failed write the rest is read without being shown.
+        if written.is_err() {
+            return;
+        }
+        written = (|| {
+            if args.batches {
+                let header = batch.header;
+                let line = json!({
+                    "file": batch.file,
+                    "offset": batch.offset,
+                    "batch": format!("{:?}", header.kind),
+                    "first_sequence": header.first_sequence.0,
+                    "last_sequence": header.last_sequence().0,
+                });
+                writeln!(out, "{line}")?;
+            }
+            for (sequence, frame) in batch.frames.filter(|(sequence, _)| (from..=to).contains(sequence)) {
+                shown += 1;
+                let command = Command::decode(frame);
+                if args.json {
+                    writeln!(out, "{}", text::command_json(sequence, &command))?;
+                } else {
+                    writeln!(out, "{}", text::command_line(sequence, &command))?;
+                }
+            }
+            Ok(())
+        })();
+    })
+    .map_err(|error| CommandError::failed(error.to_string()))?;
+    let written = written.and_then(|()| {
+        if args.json {
+            let mut object = summary(&stat);
+            object["shown"] = shown.into();
+            writeln!(out, "{object}")?;
+        }
+        out.flush()
+    });
+    match written {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| CommandError::failed(format!("standard output: {error}"))),
+    }
+}
+
+fn cut(args: &CutArgs) -> Result<(), CommandError> {
+    let failed = |error: journaler::JournalError| CommandError::failed(error.to_string());
+    let storage = data::open(&args.data.existing()?)?;
+    let Some(plan) = journaler::plan_cut(&storage).map_err(failed)? else {
+        say!("nothing is damaged, so there is nothing to cut");
+        args.output.last_line(&json!({ "damaged": false, "cut": false }));
+        return Ok(());
+    };
+    tell_plan(&plan);
+    if args.yes {
+        journaler::cut(&storage, &plan).map_err(failed)?;
+        say!("cut; the next start goes on from what stands before it");
+    }
+    args.output.last_line(&json!({
+        "damaged": true,
+        "cut": args.yes,
+        "damage": plan.damage,
+        "file": plan.file,
+        "offset": plan.offset,
+        "first_lost": plan.first_lost.map(|sequence| sequence.0),
+        "last_lost": plan.last_lost.map(|sequence| sequence.0),
+        "batches_lost": plan.batches_lost,
+        "segments_removed": plan.segments_removed,
+    }));
+    if args.yes {
+        return Ok(());
+    }
+    Err(CommandError::failed(
+        "the journal is damaged and was not cut; copy the data directory, then repeat with --yes",
+    ))
+}
+
+fn tell_plan(plan: &CutPlan) {
+    say!("damage: {}", plan.damage);
+    say!("a cut at {} offset {} would lose:", plan.file, plan.offset);
+    match (plan.first_lost, plan.last_lost) {
+        (Some(first), Some(last)) => say!("  frames {first} to at least {last}"),
+        (Some(first), None) => say!("  frames from {first} on; how many can't be told"),
+        _ => say!("  frames whose numbers can't be told"),
+    }
+    say!("  {} whole batches behind the damage", plan.batches_lost);
+    for file in &plan.segments_removed {
+        say!("  all of {file}");
+    }
+}
+
+fn read_all(data: &DataArgs, what: &'static str) -> Result<JournalStat, CommandError> {
+    let storage = data::open(&data.existing()?)?;
+    let mut meter = Meter::new(what, Without::Nothing);
+    let stat = journaler::verify(&storage, &mut |at| meter.at(at.bytes_done, at.bytes_total))
+        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let _: crate::progress::Rate = meter.finish();
+    Ok(stat)
+}
+
+fn tell_torn(stat: &JournalStat) {
+    for torn in &stat.torn {
+        say!(
+            "behind the end: {} offset {}, {} bytes that are no batch: being written, or a torn tail that the next \
+             start cuts",
+            torn.file,
+            torn.offset,
+            torn.bytes,
+        );
+    }
+}
+
+fn summary(stat: &JournalStat) -> Value {
+    json!({
+        "cluster_id": stat.cluster_id.map(|id| format!("{id:032x}")),
+        "segments": stat.segments.len(),
+        "prepared": stat.prepared,
+        "first_sequence": stat.first_sequence.0,
+        "last_sequence": stat.last_sequence.0,
+        "term": stat.term.0,
+        "batches": stat.segments.iter().map(|segment| segment.batches).sum::<u64>(),
+        "bytes": stat.segments.iter().map(|segment| segment.bytes_used).sum::<u64>(),
+        "chain": hex(&stat.chain),
+        "clean_stop": stat.clean_stop,
+        "torn": stat.torn.iter().map(|torn| json!({
+            "file": torn.file, "offset": torn.offset, "bytes": torn.bytes, "sequence": torn.sequence.0,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,175 @@
+//! Health, metrics and administration over HTTP on loopback. Its runtime has a thread of its own, from before recovery
+//! until after the last connection is gone, so that a server that is busy recovering or stopping can say so.
+//!
+//! | request | answer |
+//! |---|---|
+//! | GET /livez | 200 while the process runs |
+//! | GET /readyz | 200 while new orders are taken; else 503 and the reason |
+//! | GET /metrics | Prometheus text |
+//! | GET /status | one JSON object |
+//! | POST /snapshot | makes a snapshot now; needs the token |
+//!
+//! The token is a file in the data directory for its owner only, so that other users of the machine can't administer.
+
+pub mod client;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::oversight::{Oversight, Readiness};
+
+/// Threads that wait for administrative requests, which block.
+const BLOCKING_THREADS_MAX: usize = 2;
+
+/// The running HTTP server.
+pub struct HttpServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    oversight: Arc<Oversight>,
+    /// One administrative request at a time; another one is told to come back.
+    administration: Arc<Semaphore>,
+}
+
+impl HttpServer {
+    /// Binds the address and serves it on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's: the address is in use or not this machine's, or no thread is to be had.
+    pub fn start(address: SocketAddr, oversight: Arc<Oversight>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+            runtime.block_on(async move {
+                if let Err(error) = serve(listener, oversight, stopped).await {
+                    tracing::error!(%error, "the HTTP server ended");
+                }
+            });
+            // A backup under way does not keep the process from its end.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        // The receiver is gone when the server ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        // A panic on that thread has aborted the process.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    oversight: Arc<Oversight>,
+    stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    let shared = Shared { oversight, administration: Arc::new(Semaphore::new(1)) };
+    let router = Router::new()
+        .route("/livez", get(|| async { "live\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/status", get(status))
+        .route("/snapshot", post(snapshot))
+        .with_state(shared);
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    // Connections that linger don't keep the process: the server is raced against the stop, not drained.
+    tokio::select! {
+        served = async { axum::serve(listener, router).await } => served,
+        _ = stopped => Ok(()),
+    }
+}
+
+async fn readyz(State(shared): State<Shared>) -> Response {
+    match shared.oversight.readiness() {
+        Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
+        Readiness::Not(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    match crate::metrics::page(shared.oversight.stats()) {
+        Ok(text) => ([(header::CONTENT_TYPE, TEXT)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn status(State(shared): State<Shared>) -> Response {
+    match serde_json::to_value(shared.oversight.stats()) {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+async fn snapshot(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    administer(&shared, &headers, |oversight| oversight.make_snapshot()).await
+}
+
+/// Runs `work` on a blocking thread, if the request has the token and no other such work is under way.
+async fn administer(
+    shared: &Shared,
+    headers: &HeaderMap,
+    work: impl FnOnce(&Oversight) -> Result<serde_json::Value, String> + Send + 'static,
+) -> Response {
+    let token = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
+    if !token.is_some_and(|token| shared.oversight.is_token(token)) {
+        return problem(StatusCode::UNAUTHORIZED, "the token is not the one in the data directory");
+    }
+    let Ok(permit) = Arc::clone(&shared.administration).try_acquire_owned() else {
+        return problem(
+            StatusCode::CONFLICT,
+            "another snapshot or backup is under way; try again when it is done",
+        );
+    };
+    let oversight = Arc::clone(&shared.oversight);
+    let done = tokio::task::spawn_blocking(move || {
+        let result = work(&oversight);
+        drop(permit);
+        result
+    });
+    match done.await {
+        Ok(Ok(value)) => json(StatusCode::OK, &value),
+        Ok(Err(error)) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+fn problem(status: StatusCode, text: &str) -> Response {
+    json(status, &serde_json::json!({ "error": text }))
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}

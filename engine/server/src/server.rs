@@ -1,0 +1,284 @@
+//! One server, from an unlocked data directory to the last frame: open, start, serve until asked to stop, drain.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use gateway::{Admission, Gateway, GatewayHandle, GatewayParts, Hub};
+use journaler::{RealStorage, SharedStorage};
+use pipeline::{Engine, EngineHandle, EngineView, Opened};
+use protocol::{SessionId, TradingDay};
+use snapshots::SnapshotStore;
+
+use crate::config::{Config, Durability};
+use crate::error::CommandError;
+use crate::http::HttpServer;
+use crate::oversight::{Oversight, Phase, Running};
+use crate::passwords::Passwords;
+use crate::progress::{Meter, Without};
+use crate::provision::{Plan, Wanted};
+use crate::ready::{READY_FILE, Ready};
+use crate::signals::Asked;
+use crate::system::System;
+use crate::{assembly, files, identity, say};
+
+/// How often a server without anything else to do looks whether its engine is well.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A server that takes orders.
+pub struct Server {
+    config: Config,
+    data: PathBuf,
+    engine: EngineHandle,
+    oversight: Arc<Oversight>,
+    // Dropped last of all: it tells of the stop until the end.
+    http: HttpServer,
+    ready: Ready,
+    ready_files: Vec<PathBuf>,
+}
+
+impl Server {
+    /// Brings back the last state and starts everything. When this returns, orders are taken and the ready files say so.
+    ///
+    /// # Errors
+    /// One line that says what is in the way.
+    pub fn start(config: Config, ready_file: Option<&Path>) -> Result<Self, CommandError> {
+        // Whoever waits for this file must not find an earlier server's.
+        if let Some(file) = ready_file {
+            remove(file)?;
+        }
+        let storage = RealStorage::create(&config.data)
+            .map_err(|error| CommandError::failed(format!("{}: {error}", config.data.display())))?;
+        let storage: SharedStorage = Arc::new(storage);
+        let data = std::path::absolute(&config.data)
+            .map_err(|error| CommandError::failed(format!("{}: {error}", config.data.display())))?;
+        let oversight = Arc::new(Oversight::new());
+        let http = HttpServer::start(config.http, Arc::clone(&oversight))
+            .map_err(|error| CommandError::failed(format!("http.listen: {}: {error}", config.http)))?;
+        oversight.enter(Phase::Recovering);
+        let cluster_id = identity::cluster_id(&data, &storage)?;
+        let engine_config = assembly::engine(&config, cluster_id);
+        let mut meter = Meter::new("recovering", Without::Log);
+        let opened =
+            Engine::open(Arc::clone(&storage), &engine_config, &mut |at| meter.at(at.done, at.total))
+                .map_err(|error| CommandError::failed(error.to_string()))?;
+        tell_found(&opened, meter);
+        // From here on the directory is ours: what an earlier process left must not be taken for this one's.
+        let ready_files = ready_files(&data, ready_file)?;
+        oversight
+            .write_token(&data)
+            .map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
+
+        let known = assembly::known(opened.exchange());
+        let (wanted, passwords) = assembly::wanted(&config, &data, &known)?;
+        let recovered = opened.exchange().sequence();
+        let day = opened.exchange().trading_day();
+        let last_report =
+            opened.exchange().session(SessionId::SYSTEM).map(|view| view.last_report).unwrap_or_default();
+        let (hub, egress) = Hub::new(&assembly::seed(opened.exchange()));
+        let engine = Engine::start(&engine_config, opened, Box::new(egress))
+            .map_err(|error| CommandError::failed(error.to_string()))?;
+        let mut system =
+            System::new(engine.ingress(), engine.view(), engine_config.clock.clone(), day, last_report);
+        provision(&mut system, &Plan::new(&wanted, &known))?;
+        drop(system);
+        finish_retirement(&data, &wanted)?;
+
+        let gateway = start_gateway(&config, &engine, hub, &oversight)?;
+        let ready = Ready {
+            process: std::process::id(),
+            native: gateway.local_addr(),
+            http: http.address(),
+            data: data.clone(),
+            durability: durability(&config).to_owned(),
+            recovered_sequence: recovered.0,
+        };
+        oversight.show(Running {
+            view: engine.view(),
+            gateway,
+            snapshots: engine.snapshots(),
+            ingress: engine.ingress(),
+            store: SnapshotStore::new(Arc::clone(&storage), cluster_id),
+            storage,
+            durability: durability(&config),
+        });
+        oversight.enter(Phase::Serving);
+        let server = Self { config, data, engine, oversight, http, ready, ready_files };
+        server.tell_ready(passwords.as_ref(), day)?;
+        Ok(server)
+    }
+
+    /// Serves until asked to stop, or until the engine can't go on.
+    ///
+    /// # Errors
+    /// The engine failed, or did not drain in time.
+    pub fn serve(self, asked: &Receiver<Asked>) -> Result<(), CommandError> {
+        let view = self.engine.view();
+        let mut told = Instant::now();
+        loop {
+            match asked.recv_timeout(LOOK_EVERY) {
+                Ok(Asked::Stop(signal)) => {
+                    tracing::info!(signal, "asked to stop");
+                    return self.stop();
+                }
+                Err(RecvTimeoutError::Disconnected) => return self.stop(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(fault) = view.fault() {
+                return Err(CommandError::failed(format!("fatal: {fault}")));
+            }
+            if self.config.log.stats_every.is_some_and(|every| told.elapsed() >= every) {
+                told = Instant::now();
+                self.tell_stats();
+            }
+        }
+    }
+
+    /// Drains: no new frames, all that was taken in is processed and reported, the journal is closed.
+    fn stop(self) -> Result<(), CommandError> {
+        self.oversight.enter(Phase::Stopping);
+        self.ready_files.iter().try_for_each(|file| remove(file))?;
+        if let Some(gateway) = self.oversight.let_go() {
+            gateway.stop();
+        }
+        let stopped = self.engine.stop(assembly::STOP_PATIENCE);
+        drop(self.http);
+        if let Some(fault) = stopped.fault {
+            return Err(CommandError::failed(format!("fatal: {fault}")));
+        }
+        if !stopped.drained {
+            return Err(CommandError::failed(
+                "the engine did not drain in time; the next start recovers what was journaled",
+            ));
+        }
+        tracing::info!(data = %self.data.display(), "stopped");
+        Ok(())
+    }
+
+    fn tell_ready(&self, passwords: Option<&Passwords>, day: TradingDay) -> Result<(), CommandError> {
+        let Ready { native, http, durability, .. } = &self.ready;
+        tracing::info!(%native, %http, durability, %day, sequence = self.ready.recovered_sequence, "taking orders");
+        say!(
+            "ringpit {} takes orders at {native} (durability {durability}, trading day {day})",
+            env!("CARGO_PKG_VERSION")
+        );
+        say!("health and metrics at http://{http}, data in {}", self.data.display());
+        for (name, password) in passwords.iter().flat_map(|passwords| passwords.iter()) {
+            say!("demonstration user {name} with password {password}");
+        }
+        for file in &self.ready_files {
+            self.ready
+                .write(file)
+                .map_err(|error| CommandError::failed(format!("{}: {error}", file.display())))?;
+        }
+        Ok(())
+    }
+
+    fn tell_stats(&self) {
+        let stats = self.oversight.stats();
+        let Some(engine) = stats.engine else { return };
+        tracing::info!(
+            sequence = engine.applied_sequence,
+            open_orders = engine.open_orders,
+            trades = engine.events_of("trade"),
+            connections = engine.connections,
+            batch_frames_p50 = engine.batch_frames.quantile(500),
+            append_us_p99 = engine.append_ns.quantile(990) / 1000,
+            latency_us_p50 = engine.latency_ns.quantile(500) / 1000,
+            latency_us_p99 = engine.latency_ns.quantile(990) / 1000,
+            snapshot = engine.snapshot_sequence,
+            "statistics"
+        );
+    }
+}
+
+/// Where this server says that it is ready; what an earlier one wrote there is removed.
+fn ready_files(data: &Path, extra: Option<&Path>) -> Result<Vec<PathBuf>, CommandError> {
+    let mut all = vec![data.join(READY_FILE)];
+    all.extend(extra.map(Path::to_path_buf));
+    all.iter().try_for_each(|file| remove(file))?;
+    Ok(all)
+}
+
+fn remove(file: &Path) -> Result<(), CommandError> {
+    files::remove_if_there(file).map_err(|error| CommandError::failed(format!("{}: {error}", file.display())))
+}
+
+fn tell_found(opened: &Opened, meter: Meter) {
+    let found = opened.found();
+    let rate = meter.finish();
+    for refused in &found.refused {
+        tracing::warn!(file = refused.file, reason = refused.reason, "snapshot not used");
+    }
+    tracing::info!(
+        sequence = opened.exchange().sequence().0,
+        snapshot = found.from_snapshot.map_or(0, |sequence| sequence.0),
+        replayed = found.replayed,
+        seconds = rate.seconds,
+        clean_stop = found.journal.clean_stop,
+        "recovered"
+    );
+}
+
+/// Brings the log to what the configuration wants.
+fn provision(system: &mut System, plan: &Plan) -> Result<(), CommandError> {
+    for conflict in &plan.conflicts {
+        tracing::error!("{conflict}");
+    }
+    if plan.commands.is_empty() {
+        return Ok(());
+    }
+    let refusals = system.run(&plan.commands).map_err(|error| CommandError::failed(error.to_string()))?;
+    for refusal in &refusals {
+        tracing::error!(reason = %refusal.reason, command = ?refusal.body, "the configuration asks for what the log refuses");
+    }
+    tracing::info!(commands = plan.commands.len(), refused = refusals.len(), "configuration published");
+    Ok(())
+}
+
+/// Once the demonstration users are disabled in the log, their passwords go.
+fn finish_retirement(data: &Path, wanted: &Wanted) -> Result<(), CommandError> {
+    if wanted.disabled.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = wanted.disabled.iter().map(ToString::to_string).collect();
+    tracing::warn!(users = names.join(" "), "demonstration users of an earlier start are disabled");
+    assembly::forget_demonstration(data)
+}
+
+fn start_gateway(
+    config: &Config,
+    engine: &EngineHandle,
+    hub: Hub,
+    oversight: &Arc<Oversight>,
+) -> Result<GatewayHandle, CommandError> {
+    let depth = engine.view();
+    let parts = GatewayParts {
+        ingress: engine.ingress(),
+        reports: engine.view().report_reader(),
+        hub,
+        depth: Arc::new(move |instrument, levels| depth.depth().snapshot(instrument, levels)),
+        admission: admission(engine.view(), Arc::clone(oversight)),
+    };
+    Gateway::start(assembly::gateway(config), parts).map_err(|error| CommandError::failed(error.to_string()))
+}
+
+fn admission(view: EngineView, oversight: Arc<Oversight>) -> gateway::AdmissionSource {
+    Arc::new(move || {
+        if oversight.phase() >= Phase::Stopping {
+            Admission::Stopping
+        } else if view.journal().is_space_low() {
+            Admission::CancelsOnly
+        } else {
+            Admission::Open
+        }
+    })
+}
+
+fn durability(config: &Config) -> &'static str {
+    match config.journal.durability {
+        Durability::Memory => "memory",
+        Durability::Disk => "disk",
+    }
+}
