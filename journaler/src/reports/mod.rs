@@ -33,7 +33,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::{Context, Result};
 use crate::storage::SharedStorage;
-use crate::twoslot::MarkFile;
+use crate::twoslot::{self, MarkFile};
 use files::Files;
 pub use read::{REPORTS_READ_MAX, ReportReader};
 pub use write::ReportWriter;
@@ -192,6 +192,15 @@ impl ReportLog {
     /// a start must replay from a snapshot that is not newer. 0 in a fresh log.
     pub fn durable_mark(&self) -> Sequence {
         self.shared.mark.lock().unwrap_or_else(PoisonError::into_inner).sequence()
+    }
+
+    /// [`durable_mark`](Self::durable_mark) of a data directory that may be another process's: reads only. 0 where there
+    /// is no report log.
+    ///
+    /// # Errors
+    /// `DamagedMark`, `Io`.
+    pub fn mark_of(storage: &SharedStorage) -> Result<Sequence> {
+        twoslot::peek(storage, MARK_PATH)
     }
 
     /// Makes all reports durable that were written before the call, then the mark `sequence`, whose reports and those of

@@ -3,4 +3,7 @@
 mod append;
 mod crash;
 mod damage;
+mod format;
+mod real;
+mod reports;
 mod support;

@@ -155,7 +155,7 @@ impl FakeStorage {
     /// If there is no such byte.
     pub fn flip_bit(&self, path: &str, offset: u64, bit: u8) {
         let mut disk = self.disk();
-        disk.live.flip(path, offset, bit);
+        assert!(disk.live.flip(path, offset, bit), "{path} has no byte {offset}");
         disk.model.durable.flip(path, offset, bit);
     }
 

@@ -48,9 +48,14 @@ impl Image {
         self.names.values().map(|inode| self.content(*inode).len() as u64).sum()
     }
 
-    pub(super) fn flip(&mut self, path: &str, offset: u64, bit: u8) {
-        let inode = self.names[path];
-        self.content_mut(inode)[offset as usize] ^= 1 << bit;
+    /// Turns over a bit and says whether there is such a byte.
+    pub(super) fn flip(&mut self, path: &str, offset: u64, bit: u8) -> bool {
+        let Some(inode) = self.names.get(path).copied() else { return false };
+        match self.content_mut(inode).get_mut(offset as usize) {
+            Some(byte) => *byte ^= 1 << bit,
+            None => return false,
+        }
+        true
     }
 
     fn write(&mut self, inode: InodeId, offset: u64, bytes: &[u8]) {
