@@ -69,6 +69,11 @@ impl Lines {
         // of the array. `&mut Slot` proves that this thread alone has the slot: the disruptor lends it mutably only
         // between claim and publication, when all readers have released the slot's last round and none has this one.
         let Line(bytes) = unsafe { &mut *line };
+        // The usual case, a whole line, as a copy of fixed length.
+        if let Ok(whole) = <&[u8; SLOT_BYTES]>::try_from(piece) {
+            *bytes = *whole;
+            return;
+        }
         let length = piece.len().min(SLOT_BYTES);
         let (head, tail) = bytes.split_at_mut(length);
         head.copy_from_slice(&piece[..length]);
