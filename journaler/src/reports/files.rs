@@ -79,6 +79,8 @@ impl Files {
         let file = match self.storage.open(&path, Access::ReadWrite) {
             Ok(file) => {
                 check_header(&*file, key)?;
+                // A process that was killed may have made it and not synced the name.
+                self.push_new_name(key.day);
                 file
             }
             Err(error) if error.kind() == ErrorKind::NotFound => self.create(key)?,
@@ -94,11 +96,16 @@ impl Files {
         self.storage.create_dir(&folder).context("create", &folder)?;
         let file = self.storage.create(&path).context("create", &path)?;
         file.write_all_at(&header(key), 0).context("write", &path)?;
-        let mut open = self.open();
-        if !open.new_names.contains(&key.day) {
-            open.new_names.push(key.day);
-        }
+        self.push_new_name(key.day);
         Ok(file)
+    }
+
+    /// Puts a day on the list of those whose folder is to be synced.
+    fn push_new_name(&self, day: TradingDay) {
+        let mut open = self.open();
+        if !open.new_names.contains(&day) {
+            open.new_names.push(day);
+        }
     }
 
     /// Puts a file on the list of those to be synced.
