@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use journaler::{JournalError, Segments};
 use snapshots::{
-    Made, MakerEvent, RequestError, SnapshotError, SnapshotMaker, SnapshotSchedule, SnapshotStore,
-    SnapshotThread,
+    Made, MakerEvent, MakerOptions, RequestError, SnapshotError, SnapshotMaker, SnapshotSchedule,
+    SnapshotStore, SnapshotThread,
 };
 
 use crate::engine::StartError;
@@ -59,9 +59,9 @@ impl House {
     }
 
     /// Makes a snapshot on the calling thread, if the log holds a newer checkpoint than the last one's.
-    pub(crate) fn make_snapshot(&self, kept: usize) -> Result<Option<Made>, HouseError> {
+    pub(crate) fn make_snapshot(&self, options: MakerOptions) -> Result<Option<Made>, HouseError> {
         self.keep()?;
-        let mut maker = SnapshotMaker::new(self.store.clone(), kept);
+        let mut maker = SnapshotMaker::new(self.store.clone(), options);
         Ok(maker.run_once(Self::marks(&self.view), &mut |_| std::ops::ControlFlow::Continue(()))?)
     }
 }
@@ -99,9 +99,9 @@ impl Background {
         house: House,
         interval: Duration,
         schedule: SnapshotSchedule,
-        kept: usize,
+        options: MakerOptions,
     ) -> Result<Self, StartError> {
-        let maker = SnapshotMaker::new(house.store.clone(), kept);
+        let maker = SnapshotMaker::new(house.store.clone(), options);
         let (view, marks, teller) = (house.view.clone(), house.view.clone(), house.view.clone());
         let snapshots = SnapshotThread::spawn(
             maker,
@@ -115,6 +115,7 @@ impl Background {
                         "snapshot made"
                     );
                 }
+                MakerEvent::Postponed(error) => tracing::warn!(%error, "snapshot postponed"),
                 MakerEvent::Failed(error) => teller.control.fail(&format_args!("snapshot: {error}")),
             },
         )?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use journaler::{JournalOptions, ReportLogOptions};
 use ring::WaitStrategy;
-use snapshots::{SNAPSHOTS_KEPT_MIN, SnapshotSchedule};
+use snapshots::{MakerOptions, SNAPSHOTS_KEPT_MIN, SnapshotSchedule};
 
 use crate::clock::Clock;
 use crate::control::Fatal;
@@ -64,5 +64,10 @@ impl EngineConfig {
             clock: Clock::system(),
             fatal: Fatal::exit(),
         }
+    }
+
+    /// Snapshots leave the journal's reserve alone.
+    pub(crate) fn maker(&self) -> MakerOptions {
+        MakerOptions { keep: self.snapshots_kept, reserve_bytes: self.journal.reserve_bytes }
     }
 }

@@ -80,7 +80,7 @@ impl Engine {
             handle.threads.push(runner.spawn().map_err(StartError::Thread)?);
         }
         let background =
-            Background::spawn(house, config.housekeeping_interval, config.snapshots, config.snapshots_kept)?;
+            Background::spawn(house, config.housekeeping_interval, config.snapshots, config.maker())?;
         handle.background = Some(Arc::new(background));
         Ok(handle)
     }
@@ -94,7 +94,7 @@ impl Engine {
         opened: Opened,
         egress: Box<dyn Egress>,
     ) -> Result<EngineStepper, StartError> {
-        Ok(EngineStepper::new(wire(config, opened, egress)?, config.snapshots_kept))
+        Ok(EngineStepper::new(wire(config, opened, egress)?, config.maker()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use exchange::Exchange;
 use ring::{Ingress, Runner, Work};
-use snapshots::Made;
+use snapshots::{Made, MakerOptions};
 
 use crate::background::House;
 use crate::control::Course;
@@ -18,15 +18,15 @@ pub struct EngineStepper {
     ingress: Option<Ingress>,
     runners: Vec<Runner>,
     house: House,
-    snapshots_kept: usize,
+    maker: MakerOptions,
     view: EngineView,
     last: FinalState,
 }
 
 impl EngineStepper {
-    pub(crate) fn new(wired: Wired, snapshots_kept: usize) -> Self {
+    pub(crate) fn new(wired: Wired, maker: MakerOptions) -> Self {
         let Wired { ingress, runners, view, house, last } = wired;
-        Self { ingress: Some(ingress), runners, house, snapshots_kept, view, last }
+        Self { ingress: Some(ingress), runners, house, maker, view, last }
     }
 
     /// A publisher of frames.
@@ -86,7 +86,7 @@ impl EngineStepper {
     /// # Errors
     /// The line that would end the process.
     pub fn make_snapshot(&mut self) -> Result<Option<Made>, String> {
-        self.house.make_snapshot(self.snapshots_kept).map_err(|error| error.to_string())
+        self.house.make_snapshot(self.maker).map_err(|error| error.to_string())
     }
 
     /// Stops in good order, at most `steps` steps long; gives the last state. `None` where publishers are left, or the
