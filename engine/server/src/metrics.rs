@@ -122,6 +122,9 @@ fn encode_engine(writer: &mut Writer<'_>, stats: &EngineStats) -> fmt::Result {
     )
 }
 
+/// Examples beside the buckets of a histogram, of which this page has none.
+type Exemplars = HashMap<usize, Exemplar<[(&'static str, &'static str); 0], f64>>;
+
 /// Writes metrics of each kind with their description.
 struct Writer<'a> {
     encoder: DescriptorEncoder<'a>,
@@ -181,7 +184,7 @@ impl Writer<'_> {
             }
         }
         buckets.push((f64::INFINITY, above + below));
-        let none: Option<&HashMap<usize, Exemplar<[(&str, &str); 0], f64>>> = None;
+        let none: Option<&Exemplars> = None;
         self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?.encode_histogram(
             histogram.sum as f64 / scale,
             histogram.count,

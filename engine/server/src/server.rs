@@ -39,11 +39,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Brings back the last state and starts everything. When this returns, orders are taken and the ready files say so.
+    /// Brings back the last state and starts everything. When this returns, orders are taken and the ready files say so;
+    /// `oversight` shows each phase on the way.
     ///
     /// # Errors
     /// One line that says what is in the way.
-    pub fn start(config: Config, ready_file: Option<&Path>) -> Result<Self, CommandError> {
+    pub fn start(
+        config: Config,
+        oversight: Arc<Oversight>,
+        ready_file: Option<&Path>,
+    ) -> Result<Self, CommandError> {
         // Whoever waits for this file must not find an earlier server's.
         if let Some(file) = ready_file {
             remove(file)?;
@@ -53,9 +58,8 @@ impl Server {
         let storage: SharedStorage = Arc::new(storage);
         let data = std::path::absolute(&config.data)
             .map_err(|error| CommandError::failed(format!("{}: {error}", config.data.display())))?;
-        let oversight = Arc::new(Oversight::new());
         let http = HttpServer::start(config.http, Arc::clone(&oversight))
-            .map_err(|error| CommandError::failed(format!("http.listen: {}: {error}", config.http)))?;
+            .map_err(|error| no_http(&config, &data, &error))?;
         oversight.enter(Phase::Recovering);
         let cluster_id = identity::cluster_id(&data, &storage)?;
         let engine_config = assembly::engine(&config, cluster_id);
@@ -190,6 +194,24 @@ impl Server {
             snapshot = engine.snapshot_sequence,
             "statistics"
         );
+    }
+}
+
+/// Why the HTTP port can't be had; where that is because a server runs on the same directory, that is said.
+fn no_http(config: &Config, data: &Path, error: &std::io::Error) -> CommandError {
+    let other = Ready::of_data(data).ok().flatten().filter(|ready| ready.http == config.http);
+    match other {
+        Some(Ready { process, .. }) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            CommandError::failed(format!(
+                "data directory {} is in use by process {process}, which has http://{}",
+                data.display(),
+                config.http
+            ))
+        }
+        _ => CommandError::failed(format!(
+            "http.listen: {}: {error}; give another with --http ADDRESS, port 0 for any free one",
+            config.http
+        )),
     }
 }
 

@@ -1,10 +1,14 @@
 //! The signals that end a server: the first SIGTERM or SIGINT asks for a clean stop, the second ends the process at once
-//! (the next start recovers as after a crash).
+//! (the next start recovers as after a crash). Before orders are taken there is nothing to drain, and the first one ends
+//! the process.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::oversight::{Oversight, Phase};
 
 /// Exit status of a process that was told twice.
 const STATUS_TOLD_TWICE: i32 = 1;
@@ -16,11 +20,11 @@ pub enum Asked {
     Stop(&'static str),
 }
 
-/// Starts listening; the first signal comes out of the receiver.
+/// Starts listening; a first signal that comes while orders are taken comes out of the receiver.
 ///
 /// # Errors
 /// The system's.
-pub fn listen() -> io::Result<Receiver<Asked>> {
+pub fn listen(oversight: Arc<Oversight>) -> io::Result<Receiver<Asked>> {
     let (asked, receiver) = channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (terminate, interrupt) = {
@@ -29,12 +33,16 @@ pub fn listen() -> io::Result<Receiver<Asked>> {
     };
     std::thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(move || runtime.block_on(watch(terminate, interrupt, asked)))?;
+        .spawn(move || runtime.block_on(watch(terminate, interrupt, &oversight, asked)))?;
     Ok(receiver)
 }
 
-async fn watch(mut terminate: Signal, mut interrupt: Signal, asked: Sender<Asked>) {
+async fn watch(mut terminate: Signal, mut interrupt: Signal, oversight: &Oversight, asked: Sender<Asked>) {
     let name = next(&mut terminate, &mut interrupt).await;
+    if oversight.phase() < Phase::Serving {
+        tracing::info!(signal = name, "asked to stop before orders were taken");
+        std::process::exit(0);
+    }
     // Without a receiver the process is ending already.
     let _ = asked.send(Asked::Stop(name));
     let name = next(&mut terminate, &mut interrupt).await;

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::config::{Config, Overrides};
 use crate::error::CommandError;
+use crate::oversight::Oversight;
 use crate::server::Server;
 use crate::{logging, signals};
 
@@ -40,8 +42,10 @@ pub fn run(args: &ServeArgs) -> Result<(), CommandError> {
     let config = Config::load(args.config.as_deref(), &overrides)
         .map_err(|error| CommandError::usage(error.to_string()))?;
     logging::start(&config.log)?;
+    let oversight = Arc::new(Oversight::new());
     // Before anything else, so that a signal during recovery is not lost.
-    let asked = signals::listen().map_err(|error| CommandError::failed(format!("signals: {error}")))?;
+    let asked = signals::listen(Arc::clone(&oversight))
+        .map_err(|error| CommandError::failed(format!("signals: {error}")))?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %config.data.display(), "starting");
-    Server::start(config, args.ready_file.as_deref())?.serve(&asked)
+    Server::start(config, oversight, args.ready_file.as_deref())?.serve(&asked)
 }

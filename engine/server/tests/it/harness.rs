@@ -172,6 +172,17 @@ impl Running {
         }
         panic!("{missing}");
     }
+
+    /// Gets a page until it has the status.
+    pub(crate) fn get_until_status(&self, path: &str, wanted: u16) {
+        for _ in 0..LOOKS {
+            if self.get(path).0 == wanted {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        panic!("{path} never answers {wanted}");
+    }
 }
 
 impl Drop for Running {

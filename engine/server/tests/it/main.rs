@@ -3,3 +3,4 @@
 mod command_line;
 mod harness;
 mod serving;
+mod tools;

@@ -1,0 +1,126 @@
+//! How the client-side commands find a server and log in: from the command line, the environment, or what a server on the
+//! same machine leaves in its data directory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use client::{Client, ClientConfig, Password};
+use protocol::{InstrumentDefinition, Symbol, UserName};
+
+use crate::error::CommandError;
+use crate::passwords::{self, Passwords};
+use crate::ready::Ready;
+
+/// Environment variable that holds the password.
+pub const PASSWORD_VARIABLE: &str = "RINGPIT_PASSWORD";
+
+/// How long a question to the server may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the server is, and who logs in.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConnectArgs {
+    /// Address of the native order entry; can be given once for each member. Without it: the server that runs on --data
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Vec<String>,
+    /// Data directory of a server on this machine: for its address and the demonstration users' passwords
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub data: PathBuf,
+    /// File whose first line is the password. Without it: $RINGPIT_PASSWORD, then the demonstration users' of --data
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Seconds to try to connect and log in at the start
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub patience: u64,
+}
+
+impl ConnectArgs {
+    /// A configuration of the client library for `user`.
+    ///
+    /// # Errors
+    /// No server or no password is to be found, or the name can't be one.
+    pub fn config(&self, user: &str) -> Result<ClientConfig, CommandError> {
+        let name = user_name(user)?;
+        let password = self.password(&name)?;
+        self.config_with(name, &password)
+    }
+
+    /// A configuration of the client library for a user whose password is known.
+    ///
+    /// # Errors
+    /// No server is to be found, or the password can't be one.
+    pub fn config_with(&self, user: UserName, password: &str) -> Result<ClientConfig, CommandError> {
+        let password = Password::new(password).ok_or_else(|| {
+            CommandError::usage("a password is 1 to 10 printable ASCII characters without spaces")
+        })?;
+        Ok(ClientConfig { addresses: self.addresses()?, ..ClientConfig::new("", user, password) })
+    }
+
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// The server is not there or lets nobody in.
+    pub fn connect(&self, config: ClientConfig) -> Result<Client, CommandError> {
+        Client::connect(config, Duration::from_secs(self.patience)).map_err(failed)
+    }
+
+    /// Addresses to try, in order.
+    ///
+    /// # Errors
+    /// None was given, and no server runs on the data directory.
+    pub fn addresses(&self) -> Result<Vec<String>, CommandError> {
+        if !self.address.is_empty() {
+            return Ok(self.address.clone());
+        }
+        let data = self.data.display();
+        match Ready::of_data(&self.data) {
+            Ok(Some(ready)) => Ok(vec![ready.native.to_string()]),
+            Ok(None) => Err(CommandError::failed(format!(
+                "no server runs on {data}, or it is not ready yet: start one, or name it with --address HOST:PORT"
+            ))),
+            Err(error) => Err(CommandError::failed(format!("the ready file in {data}: {error}"))),
+        }
+    }
+
+    fn password(&self, user: &UserName) -> Result<String, CommandError> {
+        if let Some(file) = &self.password_file {
+            return passwords::read_file(file).map_err(|error| CommandError::failed(error.to_string()));
+        }
+        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
+            return Ok(password);
+        }
+        let demonstration = Passwords::load(&self.data).map_err(|error| CommandError::failed(error.to_string()))?;
+        let password = demonstration.as_ref().and_then(|passwords| passwords.of(user));
+        password.map(str::to_owned).ok_or_else(|| {
+            CommandError::usage(format!(
+                "no password for {user}: give --password-file FILE or ${PASSWORD_VARIABLE} ({} knows none)",
+                self.data.display()
+            ))
+        })
+    }
+}
+
+/// A login name from the command line.
+///
+/// # Errors
+/// It can't be one.
+pub fn user_name(text: &str) -> Result<UserName, CommandError> {
+    UserName::new(text).ok_or_else(|| {
+        CommandError::usage(format!("`{text}` is no user name: 1 to 6 printable characters without spaces"))
+    })
+}
+
+/// The definition of the instrument of a symbol.
+///
+/// # Errors
+/// There is none, or the server does not answer.
+pub fn instrument(client: &mut Client, symbol: &str) -> Result<InstrumentDefinition, CommandError> {
+    let unknown = || CommandError::failed(format!("the venue has no instrument {symbol}"));
+    let name = Symbol::new(symbol).ok_or_else(unknown)?;
+    client.instrument(name, ANSWER_PATIENCE).map_err(failed)?.ok_or_else(unknown)
+}
+
+/// What ended a client, for the person who ran the command.
+pub fn failed(error: client::ClientError) -> CommandError {
+    CommandError::failed(error.to_string())
+}

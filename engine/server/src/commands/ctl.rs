@@ -1,0 +1,321 @@
+//! `ringpit ctl`: an operator's requests over the native session. Each is in the log, and each is waited for: what the
+//! command says was done is durable.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Subcommand;
+use client::{Client, ClientEvent, Outcome};
+use protocol::{
+    Body, Capacities, Event, MassCancel, Phase, RequestId, Role, SessionId, Side, UserDefinition,
+};
+use rand::RngExt;
+use serde_json::json;
+
+use super::connect::{self, ConnectArgs};
+use crate::console::OutputArgs;
+use crate::error::CommandError;
+use crate::{instruments, passwords, say};
+
+/// How long the answers to all requests of one call may take, with no progress in between.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Environment variable with the password that `add-user` sets.
+const NEW_PASSWORD_VARIABLE: &str = "RINGPIT_NEW_PASSWORD";
+
+/// Administer a running venue: users, instruments, halts, capacities, end of day
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringpit ctl add-user alice --session 10 --new-password-file alice.txt
+  ringpit ctl halt BTCUSD
+  ringpit ctl mass-cancel --session 10
+  ringpit ctl end-of-day
+
+Each is answered by the venue before the command ends; exit status 0 only if all was done.")]
+pub struct CtlArgs {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// The operator who logs in
+    #[arg(long, default_value = "admin")]
+    operator: String,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create a user, or give one with the same name and session another password and settings
+    #[command(after_help = "Example:\n  RINGPIT_NEW_PASSWORD=secret ringpit ctl add-user alice --session 10")]
+    AddUser(UserArgs),
+    /// Disconnect a user and let it log in no more; its orders stay. Needs the user's password, which is set anew
+    #[command(after_help = "Example:\n  ringpit ctl disable-user alice --session 10 --new-password-file alice.txt")]
+    DisableUser(UserArgs),
+    /// Let a disabled user log in again, with the password given
+    #[command(after_help = "Example:\n  ringpit ctl enable-user alice --session 10 --new-password-file alice.txt")]
+    EnableUser(UserArgs),
+    /// End the connection of a session; it may log in again
+    #[command(after_help = "Example:\n  ringpit ctl disconnect --session 10")]
+    Disconnect(SessionArgs),
+    /// Create the instruments of a CSV or TOML file; those that exist with the same definition stay as they are
+    #[command(after_help = "Example:\n  ringpit ctl add-instruments --file instruments.csv")]
+    AddInstruments(FileArgs),
+    /// Stop trading in an instrument; cancels still work
+    #[command(after_help = "Example:\n  ringpit ctl halt BTCUSD")]
+    Halt(SymbolArgs),
+    /// Go on trading in a halted instrument
+    #[command(after_help = "Example:\n  ringpit ctl resume BTCUSD")]
+    Resume(SymbolArgs),
+    /// Set the venue's capacities
+    #[command(after_help = "Example:\n  ringpit ctl set-capacities --orders 16000000")]
+    SetCapacities(CapacityArgs),
+    /// End the trading day: day orders expire, reports are numbered from 1 again
+    #[command(after_help = "Example:\n  ringpit ctl end-of-day")]
+    EndOfDay,
+    /// Cancel the orders of a session
+    #[command(after_help = "Example:\n  ringpit ctl mass-cancel --session 10 --instrument BTCUSD --side buy")]
+    MassCancel(MassCancelArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct UserArgs {
+    /// Login name, 1 to 6 characters
+    name: String,
+    /// Number of the user's session, unique and not 0
+    #[arg(long)]
+    session: u32,
+    /// File whose first line is the password. Without it: $RINGPIT_NEW_PASSWORD, then one line of standard input
+    #[arg(long, value_name = "FILE")]
+    new_password_file: Option<PathBuf>,
+    /// Make it an operator
+    #[arg(long)]
+    operator_role: bool,
+    /// Cancel its orders when its connection is lost
+    #[arg(long)]
+    cancel_on_disconnect: bool,
+    /// Milliseconds in which a new login prevents that
+    #[arg(long, default_value_t = 0)]
+    grace_ms: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct SessionArgs {
+    /// Number of the session
+    #[arg(long)]
+    session: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// The file
+    #[arg(long)]
+    file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct SymbolArgs {
+    /// Symbol of the instrument
+    symbol: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct CapacityArgs {
+    /// Live orders
+    #[arg(long, default_value_t = Capacities::default().orders)]
+    orders: u32,
+    /// Price levels
+    #[arg(long, default_value_t = Capacities::default().levels)]
+    levels: u32,
+    /// Text client order ids a trading day
+    #[arg(long, default_value_t = Capacities::default().cl_ord_ids)]
+    cl_ord_ids: u32,
+    /// Sessions
+    #[arg(long, default_value_t = Capacities::default().sessions)]
+    sessions: u32,
+    /// Instruments
+    #[arg(long, default_value_t = Capacities::default().instruments)]
+    instruments: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct MassCancelArgs {
+    /// Number of the session
+    #[arg(long)]
+    session: u32,
+    /// Only the orders of this instrument
+    #[arg(long, value_name = "SYMBOL")]
+    instrument: Option<String>,
+    /// Only the orders of this side: buy or sell
+    #[arg(long)]
+    side: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The server is not there, or did not do all that was asked.
+pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
+    // What can be wrong with the command line is found before anybody is connected to.
+    let prepared = prepare(&args.action)?;
+    let mut client = args.connect.connect(args.connect.config(&args.operator)?)?;
+    let bodies = match prepared {
+        Prepared::Bodies(bodies) => bodies,
+        Prepared::Phase(symbol, phase) => {
+            vec![Body::SetPhase(connect::instrument(&mut client, symbol)?.instrument, phase)]
+        }
+        Prepared::MassCancel(mut body, symbol) => {
+            body.instrument = Some(connect::instrument(&mut client, symbol)?.instrument);
+            vec![Body::MassCancel(body)]
+        }
+    };
+    let done = perform(&mut client, &bodies)?;
+    client.logout(Duration::from_secs(5), |_| {}).map_err(connect::failed)?;
+    for event in &done {
+        if let Event::MassCanceled(event) = event {
+            say!("{} orders canceled", event.orders);
+        }
+    }
+    say!("done: {} of {} requests", done.len(), bodies.len());
+    let canceled: u64 = done.iter().map(|event| if let Event::MassCanceled(e) = event { e.orders } else { 0 }).sum();
+    args.output.last_line(&json!({ "requests": bodies.len(), "done": done.len(), "orders_canceled": canceled }));
+    Ok(())
+}
+
+/// What an action asks for, but for what only the server knows.
+enum Prepared<'a> {
+    Bodies(Vec<Body>),
+    Phase(&'a str, Phase),
+    MassCancel(MassCancel, &'a str),
+}
+
+fn prepare(action: &Action) -> Result<Prepared<'_>, CommandError> {
+    let one = |body| Ok(Prepared::Bodies(vec![body]));
+    match action {
+        Action::AddUser(user) | Action::EnableUser(user) => one(put_user(user, true)?),
+        Action::DisableUser(user) => one(put_user(user, false)?),
+        Action::Disconnect(args) => one(Body::DisconnectUser(SessionId(args.session))),
+        Action::AddInstruments(args) => {
+            let list = instruments::load(&args.file).map_err(|error| CommandError::usage(error.to_string()))?;
+            Ok(Prepared::Bodies(list.into_iter().map(Body::PutInstrument).collect()))
+        }
+        Action::Halt(args) => Ok(Prepared::Phase(&args.symbol, Phase::Halted)),
+        Action::Resume(args) => Ok(Prepared::Phase(&args.symbol, Phase::Continuous)),
+        Action::SetCapacities(args) => one(Body::SetCapacities(Capacities {
+            orders: args.orders,
+            levels: args.levels,
+            cl_ord_ids: args.cl_ord_ids,
+            sessions: args.sessions,
+            instruments: args.instruments,
+        })),
+        Action::EndOfDay => one(Body::EndOfDay),
+        Action::MassCancel(args) => {
+            let side = args.side.as_deref().map(|name| {
+                Side::from_name(name).ok_or_else(|| CommandError::usage("--side is buy or sell"))
+            });
+            let body =
+                MassCancel { session: SessionId(args.session), instrument: None, side: side.transpose()? };
+            match &args.instrument {
+                Some(symbol) => Ok(Prepared::MassCancel(body, symbol)),
+                None => one(Body::MassCancel(body)),
+            }
+        }
+    }
+}
+
+fn put_user(args: &UserArgs, enabled: bool) -> Result<Body, CommandError> {
+    let name = connect::user_name(&args.name)?;
+    let credential = gateway::credentials::hash(&new_password(args)?, rand::rng().random())
+        .map_err(|error| CommandError::usage(error.to_string()))?;
+    Ok(Body::PutUser(UserDefinition {
+        session: SessionId(args.session),
+        name,
+        credential,
+        role: if args.operator_role { Role::Operator } else { Role::Trader },
+        enabled,
+        cancel_on_disconnect: args.cancel_on_disconnect,
+        grace_ms: args.grace_ms,
+    }))
+}
+
+fn new_password(args: &UserArgs) -> Result<String, CommandError> {
+    if let Some(file) = &args.new_password_file {
+        return passwords::read_file(file).map_err(|error| CommandError::failed(error.to_string()));
+    }
+    if let Ok(password) = std::env::var(NEW_PASSWORD_VARIABLE) {
+        return Ok(password);
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(|error| CommandError::failed(format!("standard input: {error}")))?;
+    Ok(line.trim_end().to_owned())
+}
+
+/// Sends requests and waits until each has its outcome; the reports that say that they were done, in order.
+///
+/// # Errors
+/// The first request that was not done, or the end of the connection.
+pub fn perform(client: &mut Client, bodies: &[Body]) -> Result<Vec<Event>, CommandError> {
+    let mut unsent = bodies.iter();
+    let mut next = unsent.next();
+    let mut asked: HashMap<RequestId, usize> = HashMap::new();
+    let mut done = Vec::new();
+    let mut last = None;
+    let mut progress = Instant::now();
+    while done.len() < bodies.len() {
+        while let Some(body) = next {
+            match client.submit(*body) {
+                Ok(id) => {
+                    asked.insert(id, asked.len());
+                    next = unsent.next();
+                }
+                Err(client::SubmitError::WindowFull) => break,
+                Err(error) => return Err(CommandError::failed(error.to_string())),
+            }
+        }
+        match client.next_event(Duration::from_millis(500)).map_err(connect::failed)? {
+            Some(ClientEvent::Report(report)) => last = Some(report.output.event),
+            Some(ClientEvent::Outcome(id, outcome)) => {
+                let Some(at) = asked.get(&id) else { continue };
+                progress = Instant::now();
+                match (outcome, last) {
+                    (Outcome::Done(_), Some(event)) => done.push(event),
+                    (outcome, _) => {
+                        let what = bodies.get(*at).map(describe).unwrap_or_default();
+                        return Err(CommandError::failed(format!("{what}: {}", outcome_text(outcome))));
+                    }
+                }
+            }
+            _ if progress.elapsed() > ANSWER_PATIENCE => {
+                return Err(CommandError::failed(format!("no answer within {ANSWER_PATIENCE:?}")));
+            }
+            _ => {}
+        }
+    }
+    Ok(done)
+}
+
+fn describe(body: &Body) -> String {
+    match body {
+        Body::PutUser(user) => format!("user {} with session {}", user.name, user.session),
+        Body::PutInstrument(definition) => format!("instrument {}", definition.symbol),
+        Body::SetPhase(_, phase) => format!("phase {phase}"),
+        Body::DisconnectUser(session) => format!("disconnecting session {session}"),
+        Body::MassCancel(cancel) => format!("mass cancel of session {}", cancel.session),
+        Body::EndOfDay => "end of day".to_owned(),
+        Body::SetCapacities(_) => "capacities".to_owned(),
+        _ => "request".to_owned(),
+    }
+}
+
+/// An outcome in a person's words.
+#[must_use]
+pub fn outcome_text(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Done(number) => format!("done (report {number})"),
+        Outcome::Rejected(_, reason) => format!("rejected: {reason}"),
+        Outcome::Refused(reason) => format!("refused by the gateway: {reason}"),
+        Outcome::NotProcessed => "not processed: it never reached the log".to_owned(),
+        Outcome::Unknown => "unknown: the connection ended before an answer".to_owned(),
+    }
+}

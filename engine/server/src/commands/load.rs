@@ -1,0 +1,312 @@
+//! `ringpit load`: sends orders at a rate or as fast as answers allow, and measures how long acknowledgements take. At a
+//! rate it is an open loop: latency counts from the moment at which a request was due, so that a server that stalls can't
+//! hide it. It must not make up for the server: what is not answered is counted as lost.
+
+mod lane;
+mod orders;
+mod result;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use client::Start;
+use protocol::{Body, Role, SessionId, UserDefinition};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::lane::Lane;
+use self::orders::{Grid, Mix, Orders};
+use self::result::{Result as LoadResult, Tally};
+use super::connect::{self, ConnectArgs};
+use crate::console::OutputArgs;
+use crate::error::CommandError;
+
+/// Most connections of one process: one thread drives them all.
+const CONNECTIONS_MAX: usize = 256;
+/// Session of the first user that is made for `--connections` above one. Users are numbered on from it.
+const SESSION_FIRST: u32 = 1_000_000;
+/// Below this wait the thread looks again at once: a system call would take longer.
+const SPIN: Duration = Duration::from_micros(20);
+/// Requests submitted to one lane before its socket is served.
+const BURST: u64 = 512;
+
+/// Send orders at a rate, or flat out, and measure the acknowledgements
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringpit load --rate 10000 --seconds 10            10,000 requests a second, latency from when each was due
+  ringpit load --orders 1000000 --window 4096       as fast as the window allows
+  ringpit load --connections 4 --seconds 10         four sessions; --operator makes their users
+  ringpit load --rate 1000 --seconds 60 --resend --outcomes out.csv    goes on across restarts of the server
+
+The exit status is 0 only if every request has exactly one outcome.")]
+pub struct LoadArgs {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// User of the one connection
+    #[arg(long, default_value = "demo")]
+    user: String,
+    /// Connections, each with a session of its own; above 1 the operator makes users for them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    connections: usize,
+    /// Operator that makes the users
+    #[arg(long, value_name = "USER", default_value = "admin")]
+    operator: String,
+    /// Requests a second over all connections; without it as fast as the windows allow
+    #[arg(long, value_name = "N")]
+    rate: Option<u64>,
+    /// Requests that each connection has in flight at most
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    window: usize,
+    /// Seconds to send for [default: 10, unless --orders is given]
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+    /// Requests to send
+    #[arg(long, value_name = "N")]
+    orders: Option<u64>,
+    /// Seconds at the start that are not measured
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    warm_up: u64,
+    /// Symbol of the instrument
+    #[arg(long, default_value = "BTCUSD")]
+    instrument: String,
+    /// Shares of new orders, cancels and replaces
+    #[arg(long, value_name = "N:C:R", default_value = "50:40:10")]
+    mix: Mix,
+    /// Of 100 new orders, how many are priced to trade
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
+    cross: u32,
+    /// Price around which orders are placed [default: the middle of the instrument's limits, at most 50,000 units]
+    #[arg(long, value_name = "PRICE")]
+    mid: Option<String>,
+    /// Seed of the orders
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Go on when a connection is lost: connect again and send again what the server has not seen
+    #[arg(long)]
+    resend: bool,
+    /// Seconds to wait for the last outcomes
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    drain: u64,
+    /// Write the latencies as an HdrHistogram percentile table, in microseconds
+    #[arg(long, value_name = "FILE")]
+    histogram: Option<PathBuf>,
+    /// Write each outcome once: user, request, outcome, report number, reason
+    #[arg(long, value_name = "FILE")]
+    outcomes: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// When requests are due.
+struct Schedule {
+    start: Instant,
+    rate: Option<u64>,
+    /// `None` without a bound.
+    requests: Option<u64>,
+    end: Option<Instant>,
+    measure_from: Instant,
+}
+
+impl Schedule {
+    fn new(args: &LoadArgs) -> Self {
+        let start = Instant::now();
+        let seconds = args.seconds.or(args.orders.is_none().then_some(10));
+        Self {
+            start,
+            rate: args.rate,
+            requests: args.orders,
+            end: seconds.map(|seconds| start + Duration::from_secs(seconds)),
+            measure_from: start + Duration::from_secs(args.warm_up),
+        }
+    }
+
+    /// When request `n`, from 0, is due; `None` where it is not to be sent at all.
+    fn due(&self, n: u64, now: Instant) -> Option<Instant> {
+        if self.requests.is_some_and(|requests| n >= requests) {
+            return None;
+        }
+        let due = match self.rate {
+            Some(rate) => self.start + Duration::from_nanos((u128::from(n) * 1_000_000_000 / u128::from(rate)) as u64),
+            None => now,
+        };
+        self.end.is_none_or(|end| due < end).then_some(due)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A connection that can't be made, or a request that was lost or answered twice.
+pub fn run(args: &LoadArgs) -> Result<(), CommandError> {
+    check(args)?;
+    let mut lanes = lanes(args)?;
+    let mut outcomes = args.outcomes.as_ref().map(create).transpose()?;
+    let mut tally = Tally::new();
+    let schedule = Schedule::new(args);
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    send(&schedule, &mut lanes, &mut tally, &mut outcomes)?;
+    let sending = schedule.start.elapsed();
+    drain(args, &mut lanes, &mut tally, &mut outcomes)?;
+    if let Some(mut file) = outcomes {
+        file.flush().map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
+    }
+    let took = schedule.start.elapsed();
+    let result = LoadResult::new(args, &lanes, &tally, sending, took, cpu);
+    result.print();
+    if let Some(path) = &args.histogram {
+        let mut file = create(path)?;
+        tally
+            .write_percentiles(&mut file)
+            .and_then(|()| file.flush())
+            .map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?;
+    }
+    args.output.last_line(&result.json());
+    result.verdict()
+}
+
+fn check(args: &LoadArgs) -> Result<(), CommandError> {
+    if args.connections == 0 || args.connections > CONNECTIONS_MAX {
+        return Err(CommandError::usage(format!("--connections: 1 to {CONNECTIONS_MAX}")));
+    }
+    if args.rate == Some(0) || args.cross > 100 {
+        return Err(CommandError::usage("--rate is above 0 and --cross at most 100"));
+    }
+    Ok(())
+}
+
+fn create(path: &PathBuf) -> Result<BufWriter<File>, CommandError> {
+    let file = File::create(path).map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?;
+    Ok(BufWriter::new(file))
+}
+
+/// Connects every lane.
+fn lanes(args: &LoadArgs) -> Result<Vec<Lane>, CommandError> {
+    let users = match args.connections {
+        1 => vec![(args.user.clone(), args.connect.config(&args.user)?)],
+        _ => make_users(args)?,
+    };
+    let mut lanes = Vec::new();
+    for (at, (user, mut config)) in users.into_iter().enumerate() {
+        config.window = args.window;
+        config.reconnect = args.resend;
+        let mut client = args.connect.connect(config)?;
+        let definition = connect::instrument(&mut client, &args.instrument)?;
+        let grid = Grid::new(&definition, args.mid.as_deref()).map_err(CommandError::usage)?;
+        let orders = Orders::new(args.seed.wrapping_add(at as u64), grid, args.mix, args.cross);
+        lanes.push(Lane::new(user, client, orders));
+    }
+    Ok(lanes)
+}
+
+/// Lets the operator make a user with a random password for each connection.
+fn make_users(args: &LoadArgs) -> Result<Vec<(String, client::ClientConfig)>, CommandError> {
+    let operator = client::ClientConfig { start: Start::New, ..args.connect.config(&args.operator)? };
+    let mut operator = args.connect.connect(operator)?;
+    let mut random = StdRng::from_rng(&mut rand::rng());
+    let mut users = Vec::new();
+    let mut bodies = Vec::new();
+    for at in 0..args.connections {
+        let name = connect::user_name(&format!("ld{at:04}"))?;
+        let password: String = (0..10).map(|_| char::from(random.random_range(b'a'..=b'z'))).collect();
+        let credential = gateway::credentials::hash(&password, random.random())
+            .map_err(|error| CommandError::failed(error.to_string()))?;
+        bodies.push(Body::PutUser(UserDefinition {
+            session: SessionId(SESSION_FIRST + at as u32),
+            name,
+            credential,
+            role: Role::Trader,
+            enabled: true,
+            cancel_on_disconnect: false,
+            grace_ms: 0,
+        }));
+        users.push((name.to_string(), args.connect.config_with(name, &password)?));
+    }
+    super::ctl::perform(&mut operator, &bodies)?;
+    operator.logout(Duration::from_secs(5), |_| {}).map_err(connect::failed)?;
+    Ok(users)
+}
+
+type Outcomes = Option<BufWriter<File>>;
+
+/// Sends what is due until all is sent.
+fn send(
+    schedule: &Schedule,
+    lanes: &mut [Lane],
+    tally: &mut Tally,
+    outcomes: &mut Outcomes,
+) -> Result<(), CommandError> {
+    let mut next = 0;
+    let mut turn = 0;
+    loop {
+        let now = Instant::now();
+        let mut wait = None;
+        let mut refused = 0;
+        // A lane whose window is full passes its turn; once all have, answers must come first.
+        for _ in 0..BURST * lanes.len() as u64 {
+            let Some(due) = schedule.due(next, now) else { return serve(lanes, tally, outcomes, schedule.measure_from) };
+            if due > now {
+                wait = Some(due - now);
+                break;
+            }
+            let count = lanes.len();
+            if lanes[turn % count].submit(due) {
+                next += 1;
+                refused = 0;
+            } else {
+                refused += 1;
+            }
+            turn += 1;
+            if refused == count {
+                wait = Some(Duration::from_millis(50));
+                break;
+            }
+        }
+        serve(lanes, tally, outcomes, schedule.measure_from)?;
+        if let Some(wait) = wait.filter(|wait| *wait > SPIN) {
+            let passed = now.elapsed();
+            idle(lanes, wait.saturating_sub(passed));
+        }
+    }
+}
+
+/// Waits for the outcomes that are still due.
+fn drain(
+    args: &LoadArgs,
+    lanes: &mut [Lane],
+    tally: &mut Tally,
+    outcomes: &mut Outcomes,
+) -> Result<(), CommandError> {
+    let deadline = Instant::now() + Duration::from_secs(args.drain);
+    while lanes.iter().any(|lane| lane.pending() > 0) && Instant::now() < deadline {
+        serve(lanes, tally, outcomes, Instant::now() - Duration::from_secs(86_400))?;
+        idle(lanes, Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Writes what waits and takes what came, on every lane.
+fn serve(
+    lanes: &mut [Lane],
+    tally: &mut Tally,
+    outcomes: &mut Outcomes,
+    measure_from: Instant,
+) -> Result<(), CommandError> {
+    lanes.iter_mut().try_for_each(|lane| lane.serve(tally, outcomes, measure_from))
+}
+
+/// Waits until a lane has something to read, or the time is over.
+fn idle(lanes: &[Lane], wait: Duration) {
+    let wait = wait.min(Duration::from_millis(50));
+    let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(lanes.len());
+    for lane in lanes {
+        let Some(fd) = lane.client().as_fd() else { continue };
+        let flags = if lane.client().wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        polled.push(PollFd::from_borrowed_fd(fd, flags));
+    }
+    let limit = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+    // A wait that ends early does no harm: the lanes are served again.
+    let _ = poll(&mut polled, Some(&limit));
+}

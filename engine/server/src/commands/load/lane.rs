@@ -1,0 +1,102 @@
+//! One connection of the load: what it sends, when each request was due, and its own count of what came back.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use client::{Client, ClientEvent, Outcome};
+use protocol::{Event, RequestId};
+
+use super::orders::Orders;
+use super::result::Tally;
+use crate::commands::connect;
+use crate::error::CommandError;
+
+/// A connection with its flow.
+pub(super) struct Lane {
+    user: String,
+    client: Client,
+    orders: Orders,
+    first: Option<RequestId>,
+    /// When each request was due, by its distance from the first. `None` once it has its outcome.
+    due: Vec<Option<Instant>>,
+    pub(super) resent: usize,
+    pub(super) reconnects: u64,
+}
+
+impl Lane {
+    pub(super) fn new(user: String, client: Client, orders: Orders) -> Self {
+        Self { user, client, orders, first: None, due: Vec::new(), resent: 0, reconnects: 0 }
+    }
+
+    /// Submits the flow's next request; false where the window is full.
+    pub(super) fn submit(&mut self, due: Instant) -> bool {
+        // The flow moves on only with a request that was taken.
+        let Ok(id) = self.client.submit(self.orders.peek()) else { return false };
+        self.orders.taken(id);
+        self.first.get_or_insert(id);
+        self.due.push(Some(due));
+        true
+    }
+
+    /// Writes what waits and takes what came.
+    pub(super) fn serve(
+        &mut self,
+        tally: &mut Tally,
+        outcomes: &mut Option<BufWriter<File>>,
+        measure_from: Instant,
+    ) -> Result<(), CommandError> {
+        let Self { user, client, due, first, resent, reconnects, .. } = self;
+        let mut now = None;
+        let mut written = Ok(());
+        let polled = client.poll(Duration::ZERO, |event| match event {
+            ClientEvent::Outcome(id, outcome) => {
+                let now = *now.get_or_insert_with(Instant::now);
+                let place = first.and_then(|first| usize::try_from(id.0.checked_sub(first.0)?).ok());
+                match place.and_then(|place| due.get_mut(place)).and_then(Option::take) {
+                    Some(due) => tally.outcome(outcome, now, due, measure_from),
+                    None => tally.duplicated += 1,
+                }
+                if let Some(file) = outcomes {
+                    let line = outcome_line(user, id, outcome);
+                    if let Err(error) = file.write_all(line.as_bytes()) {
+                        written = Err(error);
+                    }
+                }
+            }
+            ClientEvent::Report(report) => {
+                tally.reports += 1;
+                tally.executions += u64::from(matches!(report.output.event, Event::Executed(_)));
+            }
+            ClientEvent::LoggedIn(login) => {
+                *reconnects += 1;
+                *resent += login.resent;
+            }
+            _ => {}
+        });
+        written.map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
+        polled.map_err(connect::failed)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        self.client.pending()
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.due.len() as u64
+    }
+}
+
+fn outcome_line(user: &str, id: RequestId, outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Done(number) => format!("{user},{id},done,{number},\n"),
+        Outcome::Rejected(number, reason) => format!("{user},{id},rejected,{number},{reason}\n"),
+        Outcome::Refused(reason) => format!("{user},{id},refused,,{reason}\n"),
+        Outcome::NotProcessed => format!("{user},{id},not_processed,,\n"),
+        Outcome::Unknown => format!("{user},{id},unknown,,\n"),
+    }
+}

@@ -1,0 +1,154 @@
+//! The commands that look at a data directory: beside a running server, after it, and on a damaged one.
+
+use std::os::unix::fs::FileExt;
+
+use client::Outcome;
+use protocol::{Body, InstrumentId, Price, Quantity, Side};
+use serde_json::Value;
+
+use crate::harness::{Home, Running, complaint, last_json, ringpit};
+
+const ACME: InstrumentId = InstrumentId(4);
+
+/// Trades a little, so that there is something to look at.
+fn trade(server: &Running) {
+    let mut seller = server.login("demo");
+    let mut buyer = server.login("demo2");
+    for at in 0..20 {
+        let order = |side, price| Body::NewOrder(client::limit(ACME, side, Quantity(5), Price(price)));
+        let (_, outcome, _) = seller.ask(order(Side::Sell, 1_000 + at));
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        let (_, outcome, _) = buyer.ask(order(Side::Buy, 990 + at));
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    }
+}
+
+/// Runs a command on a home that must succeed; gives its object.
+#[track_caller]
+fn ask(home: &Home, command: &[&str]) -> Value {
+    let data = home.data_text();
+    let arguments = [command, &["--data", &data, "--json"]].concat();
+    let output = ringpit(&arguments);
+    assert!(output.status.success(), "{command:?}: {}", complaint(&output));
+    last_json(&output)
+}
+
+/// Runs a command on a home that must fail with status 1; gives what it says.
+#[track_caller]
+fn refused(home: &Home, command: &[&str]) -> String {
+    let data = home.data_text();
+    let output = ringpit(&[command, &["--data", &data]].concat());
+    assert_eq!(output.status.code(), Some(1), "{command:?}: {}", complaint(&output));
+    complaint(&output)
+}
+
+#[test]
+fn a_live_directory_can_be_looked_at_and_snapshots_agree_with_the_replay() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    trade(&server);
+    assert_eq!(ask(&home, &["journal", "verify"])["valid"], true);
+    let live = ask(&home, &["replay"]);
+    assert_eq!(live["trades"], 10);
+    // A snapshot goes up to a checkpoint, which a tick brings every second.
+    let mut made = Value::Null;
+    for _ in 0..100 {
+        let data = home.data_text();
+        let output = ringpit(&["snapshot", "make", "--data", &data, "--json"]);
+        if output.status.success() {
+            made = last_json(&output);
+            if made["sequence"].as_u64() > Some(40) {
+                break;
+            }
+        } else {
+            assert!(complaint(&output).contains("no checkpoint"), "{}", complaint(&output));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let sequence = made["sequence"].as_u64().expect("a snapshot was made").to_string();
+    let at_snapshot = ask(&home, &["replay", "--to", &sequence]);
+    let verified = ask(&home, &["snapshot", "verify"]);
+    for name in ["sequence", "running_hash", "state_hash", "book_hash"] {
+        assert_eq!(verified[name], at_snapshot[name], "{name}");
+    }
+    assert_eq!(made["running_hash"], at_snapshot["running_hash"]);
+    assert_eq!(verified["outcome_hash"], Value::Null);
+    assert!(at_snapshot["outcome_hash"].is_string());
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+
+    let (whole, behind) = (ask(&home, &["replay"]), ask(&home, &["replay", "--from-snapshot"]));
+    for name in ["sequence", "running_hash", "state_hash", "book_hash", "open_orders"] {
+        assert_eq!(whole[name], behind[name], "{name}");
+    }
+    assert_eq!(behind["outcome_hash"], Value::Null);
+    assert_eq!(whole["book_hash"], live["book_hash"]);
+    assert_eq!(whole["outcome_hash"], live["outcome_hash"]);
+    let stat = ask(&home, &["journal", "stat"]);
+    assert_eq!((&stat["last_sequence"], &stat["clean_stop"]), (&whole["sequence"], &true.into()));
+    let dumped = ask(&home, &["journal", "dump", "--from", "2", "--to", "4"]);
+    assert_eq!(dumped["shown"], 3);
+    // Offline, the command makes the snapshot itself.
+    let offline = ask(&home, &["snapshot", "make"]);
+    assert!(offline["sequence"].as_u64() > made["sequence"].as_u64(), "{offline}");
+    assert_eq!(ask(&home, &["snapshot", "list"])["snapshots"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_damaged_journal_is_refused_named_and_cut_only_when_told() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    trade(&server);
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+    let stat = ask(&home, &["journal", "stat"]);
+    assert_eq!(ask(&home, &["journal", "cut"])["damaged"], false);
+    // A bit in the middle of what was written.
+    let path = home.data().join("journal/segment-0000000001");
+    let file = std::fs::File::options().read(true).write(true).open(&path).expect("the segment");
+    let offset = stat["bytes"].as_u64().expect("bytes") / 2;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).expect("read");
+    file.write_all_at(&[byte[0] ^ 1], offset).expect("written");
+
+    let text = refused(&home, &["journal", "verify"]);
+    assert!(
+        text.contains("journal/segment-0000000001: offset ") && text.contains("`ringpit journal cut`"),
+        "{text}"
+    );
+    let text = refused(&home, &["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    assert!(
+        text.lines().last().is_some_and(|line| line.contains("journal/segment-0000000001: offset ")),
+        "{text}"
+    );
+    let text = refused(&home, &["journal", "cut"]);
+    assert!(text.contains("was not cut"), "{text}");
+    assert_eq!(ask(&home, &["journal", "cut", "--yes"])["cut"], true);
+    let left = ask(&home, &["journal", "verify"]);
+    assert!(left["last_sequence"].as_u64() < stat["last_sequence"].as_u64(), "{left}");
+}
+
+#[test]
+fn low_disk_space_stops_orders_and_not_cancels() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let mut trader = server.login("demo");
+    let order = || Body::NewOrder(client::limit(ACME, Side::Buy, Quantity(5), Price(100)));
+    let (id, outcome, _) = trader.ask(order());
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+
+    // A reserve that no disk has.
+    let config = home.path("ringpit.toml");
+    std::fs::write(&config, "[journal]\nreserve_mib = 1_048_576\n").expect("written");
+    let server = home.start(&["--config", &config.display().to_string()]);
+    server.get_until_status("/readyz", 503);
+    assert_eq!(server.get("/readyz").1, "disk space low: only cancels are taken\n");
+    let mut trader = server.login("demo");
+    let (_, outcome, _) = trader.ask(order());
+    assert_eq!(outcome, Outcome::Refused(protocol::RefuseReason::DiskFull));
+    let (_, outcome, _) = trader.ask(client::cancel(protocol::ClientOrderId(id.0)));
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    let output = ringpit(&["status", "--data", &home.data_text()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(complaint(&output).contains("disk space low"), "{}", complaint(&output));
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
