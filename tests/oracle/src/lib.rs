@@ -9,4 +9,5 @@ pub mod duel;
 pub mod ledger;
 pub mod model;
 pub mod random;
+pub mod scenario;
 pub mod stream;

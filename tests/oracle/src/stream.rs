@@ -42,6 +42,8 @@ pub struct Generator {
     tight: bool,
     /// One in how many commands is administrative or concerns a connection.
     calm: u64,
+    /// Nearly all commands are orders at prices far apart, so that books get thousands of levels.
+    hoards: bool,
 }
 
 impl Generator {
@@ -50,17 +52,19 @@ impl Generator {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let instruments = instruments(1 + random.below(4) as usize);
+        let hoards = random.one_in(8);
         let mut generator = Self {
             actors: Vec::new(),
             setup: VecDeque::new(),
-            mids: instruments.iter().map(|_| 500).collect(),
+            mids: instruments.iter().map(|_| if hoards { 12_000 } else { 500 }).collect(),
             instruments,
             time: 1_700_000_000_000_000_000,
             connections: 0,
             texts: 0,
-            width: *random.pick(&[2, 6, 20, 400]),
-            tight: random.one_in(3),
-            calm: *random.pick(&[12, 40, 200]),
+            width: if hoards { 10_000 } else { *random.pick(&[2, 6, 20, 400]) },
+            tight: !hoards && random.one_in(3),
+            calm: if hoards { 400 } else { *random.pick(&[12, 40, 200]) },
+            hoards,
             random,
         };
         generator.prepare();
@@ -84,7 +88,8 @@ impl Generator {
         if self.actors[actor].connection.is_none() && !self.random.one_in(4) {
             return self.login(actor);
         }
-        let body = match self.random.below(100) {
+        let roll = self.random.below(100);
+        let body = match if self.hoards { roll * 2 / 3 } else { roll } {
             0..55 => Body::NewOrder(self.new_order(actor)),
             55..77 => Body::CancelOrder(self.cancel_order(actor)),
             77..96 => Body::ReplaceOrder(self.replace_order(actor)),
@@ -178,9 +183,10 @@ impl Generator {
             _ => {}
         }
         if self.random.one_in(40) {
-            self.mids[at] = (self.mids[at] + self.random.range(-3, 3)).clamp(20, 2_000);
+            self.mids[at] = (self.mids[at] + self.random.range(-3, 3)).clamp(20, 20_000);
         }
-        let away = self.random.range(-self.width / 3 - 1, self.width);
+        let crossing = if self.hoards { 20 } else { self.width / 3 + 1 };
+        let away = self.random.range(-crossing, self.width);
         let ticks = match side {
             Side::Buy => self.mids[at] - away,
             Side::Sell => self.mids[at] + away,

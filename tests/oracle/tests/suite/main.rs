@@ -1,3 +1,4 @@
 //! Scenarios and random streams.
 
+mod scenarios;
 mod streams;

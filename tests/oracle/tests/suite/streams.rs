@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use oracle::campaign;
 use oracle::duel::Duel;
 use oracle::model::Fault;
+use oracle::scenario::stream_text;
 use oracle::stream::Generator;
 use protocol::{CancelReason, Event, ExpireReason, RejectReason};
 
@@ -33,7 +34,12 @@ fn random_streams_agree_with_the_oracle() {
                 orders += duel.exchange().counts().orders_accepted;
                 trades += duel.exchange().counts().trades;
             }
-            Err(failure) => panic!("{:#?}", failure),
+            Err(failure) => panic!(
+                "seed {}: {}\nthe shortest stream that fails:\n{}",
+                failure.seed,
+                failure.mismatch,
+                stream_text(&failure.commands)
+            ),
         }
     }
     println!("{orders} orders accepted, {trades} trades");
@@ -92,6 +98,7 @@ fn every_planted_fault_is_noticed() {
         let found = (1..40).find_map(|seed| campaign::run(seed, 2_000, Some(fault)).err());
         let failure = found.unwrap_or_else(|| panic!("{fault:?} was not noticed"));
         println!("{fault:?}: seed {}, {} commands", failure.seed, failure.commands.len());
-        assert!(failure.commands.len() <= 12, "{fault:?} shrinks to few commands: {:#?}", failure.commands);
+        let text = stream_text(&failure.commands);
+        assert!(failure.commands.len() <= 12, "{fault:?} does not shrink to few commands:\n{text}");
     }
 }

@@ -1,0 +1,89 @@
+//! The text scenarios, and the language itself.
+
+use std::path::Path;
+
+use oracle::scenario::{World, run_text, stream_text};
+use oracle::stream::Generator;
+use protocol::{Body, Command, Credential};
+
+#[test]
+fn every_scenario_comes_true() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    files.sort();
+    let mut failures = Vec::new();
+    let mut scenarios = 0;
+    for path in &files {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("?");
+        let text = std::fs::read_to_string(path).expect("a readable file");
+        match run_text(name, &text) {
+            Ok(number) => scenarios += number,
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    println!("{scenarios} scenarios in {} files", files.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(scenarios > 60, "all files are read");
+}
+
+/// The text is refused, in that line and with those words.
+fn check_fails(text: &str, line: usize, words: &str) {
+    let error = run_text("test", text).expect_err("the scenario must fail");
+    assert!(error.line == line && error.what.contains(words), "{error}");
+}
+
+#[test]
+fn what_does_not_come_true_is_told_with_its_line() {
+    let start = "scenario t\ninstrument X\nusers ann bob\nann: new 1 sell 5@100\n";
+    let check = |rest: &str, line, words: &str| check_fails(&format!("{start}{rest}"), line, words);
+    check("bob: new 2 buy 5@100\n  bob accepted 2\n", 5, "expected nothing more");
+    check("bob: new 2 buy 5@100\n  bob accepted 2\n  bob executed 2 5@99\n", 5, "got bob executed 2 5@100");
+    check("bob: new 2 buy 5@100\n  count bob executed 2\n", 5, "expected 2 times");
+    check("bob: new 2 buy 5@99\n  bob accepted 2\n  bob expired 2\n", 5, "got nothing more");
+    check("bob: new 2 buy 0@99\n", 5, "unexpected: bob rejected 2 quantity_zero");
+    check("bob: new 2 buy 0@99\n  bob rejected 2 quantity_zero highest=7\n", 5, "highest=1");
+    check("book X\n  sell 100: ann.1 6\n", 5, "ann.1 5");
+    check("book X\n  empty\n", 5, "ann.1 5");
+    check("book X\n  sell 100: ann.1 5\n  buy 99: bob.2 1\n", 5, "expected");
+    check("eve: new 2 buy 0@99\n", 5, "nobody is named");
+    check("bob: new 2 buy 1@99 postonly\n", 5, "means nothing");
+    check("bob: cancel 9\n", 5, "no order is labelled");
+    check("  bob accepted 2\n", 4, "expected bob accepted");
+    check_fails("instrument X\n", 1, "title");
+    check_fails("  nothing\n", 1, "without a step");
+}
+
+#[test]
+fn printed_streams_read_back_as_the_same_commands() {
+    for seed in 1..=8 {
+        let mut generator = Generator::new(seed);
+        let commands: Vec<Command> = (0..600).map(|_| generator.command()).collect();
+        let text = stream_text(&commands);
+        let mut world = World::default();
+        let mut read = Vec::new();
+        for line in text.lines().skip(1) {
+            match line.strip_prefix("clock ") {
+                Some(by) => world.move_clock(by).unwrap_or_else(|error| panic!("{line}: {error}")),
+                None => read.append(
+                    &mut world.commands(line).unwrap_or_else(|error| panic!("seed {seed}: {line}: {error}")),
+                ),
+            }
+        }
+        for (number, (command, read)) in commands.iter().zip(&read).enumerate() {
+            assert_eq!(without_password(*command), *read, "seed {seed}, command {number}");
+        }
+        assert_eq!(commands.len(), read.len());
+    }
+}
+
+/// The language has no passwords.
+fn without_password(mut command: Command) -> Command {
+    if let Body::PutUser(user) = &mut command.body {
+        user.credential = Credential { scheme: 1, salt: [0; 16], hash: [0; 32] };
+    }
+    command
+}
