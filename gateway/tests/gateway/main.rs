@@ -2,6 +2,7 @@
 
 mod engine;
 mod fuzz;
+mod page;
 mod rules;
 mod script;
 mod sockets;
