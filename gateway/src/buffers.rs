@@ -18,8 +18,8 @@ pub(crate) const CONNECTION_BYTES: u64 =
 
 /// Bytes before a packet's payload: length and type.
 pub(crate) const PACKET_HEADER: usize = 3;
-/// The session, the task and what the hub keeps of it.
-const TASK_BYTES: usize = 8 * 1024;
+/// Bytes of a connection's task at most.
+pub(crate) const TASK_BYTES: usize = 8 * 1024;
 /// Bytes of the longest packet on the wire.
 const PACKET_BYTES_MAX: usize = 2 + PACKET_LENGTH_MAX;
 /// Bytes of the longest report on the wire.

@@ -77,14 +77,14 @@ impl Default for ListenerLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         Self {
-            login_deadline: Duration::from_secs(5),
+            login_deadline: Duration::from_secs(10),
             verdict_deadline: Duration::from_secs(10),
             heartbeat: Duration::from_secs(HEARTBEAT_SECONDS),
             silence: Duration::from_secs(SILENCE_SECONDS),
-            stall: Duration::from_secs(10),
+            stall: Duration::from_secs(15),
             backlog_max: 1_000_000,
             ending_deadline: Duration::from_secs(5),
-            throttle: Some(ThrottleLimits { rate: 100_000, burst: 100_000 }),
+            throttle: Some(ThrottleLimits { rate: 2_000_000, burst: 2_000_000 }),
         }
     }
 }

@@ -144,6 +144,10 @@ impl Connection {
         self.session.tick(now, self.reading, &mut self.out);
         self.intake(now);
         self.pump(now);
+        if self.session.has_control() {
+            // The last report, or its lack, has ended the session; the exchange must not wait for the socket to hear it.
+            self.blocked = !self.publish(now);
+        }
         if self.session.refused() != self.refused {
             let more = self.session.refused() - self.refused;
             self.shared.stats.refused.fetch_add(more, Ordering::Relaxed);

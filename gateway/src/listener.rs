@@ -20,6 +20,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use crate::admission::{AdmissionSource, DepthSource};
+use crate::buffers::TASK_BYTES;
 use crate::clock::Clock;
 use crate::config::{ConfigError, GatewayConfig, ListenerLimits};
 use crate::connection::{Connection, Shared};
@@ -322,8 +323,10 @@ fn admit(
         tracing::debug!(%error, "TCP_NODELAY");
     }
     let connection = Connection::new(Rc::clone(shared), address);
-    spawn_local(async move {
+    let task = async move {
         connection.run(stream).await;
         drop(place);
-    });
+    };
+    assert!(size_of_val(&task) <= TASK_BYTES, "a connection takes no more than is said of it");
+    spawn_local(task);
 }

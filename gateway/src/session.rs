@@ -239,6 +239,12 @@ impl Session {
         command.encode()
     }
 
+    /// Whether there is a [`control`](Self::control) frame.
+    #[must_use]
+    pub fn has_control(&self) -> bool {
+        self.control.is_some()
+    }
+
     /// The [`control`](Self::control) frame is in the ring.
     pub fn control_published(&mut self) {
         self.in_exchange = self.control == Some(Control::Login);

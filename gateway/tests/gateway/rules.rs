@@ -118,11 +118,11 @@ fn the_first_packet_is_a_login_and_comes_in_time() {
     for bytes in [vec![0, 0], vec![0xff, 0xff], vec![0, 5, b'L', 1, 2, 3, 4], vec![0, 1, b'?']] {
         default("not a packet, or not its length", &[Act::Bytes(bytes)], &["closed protocol"]);
     }
-    default("just in time", &[Act::Wait(4_999), Act::Login(CURRENT, 0)], &["verify demo secret"]);
-    default("too late", &[Act::Wait(5_000), Act::Login(CURRENT, 0)], &["closed silent"]);
+    default("just in time", &[Act::Wait(9_999), Act::Login(CURRENT, 0)], &["verify demo secret"]);
+    default("too late", &[Act::Wait(10_000), Act::Login(CURRENT, 0)], &["closed silent"]);
     default(
         "half a packet is none",
-        &[Act::Bytes(wire::login_packet("demo", "secret", "", 0)[..48].to_vec()), Act::Wait(5_000)],
+        &[Act::Bytes(wire::login_packet("demo", "secret", "", 0)[..48].to_vec()), Act::Wait(10_000)],
         &["closed silent"],
     );
     default(
@@ -449,12 +449,12 @@ fn a_slow_reader_is_dropped() {
     let limits = SessionLimits { backlog_max: 50, ..SessionLimits::default() };
     let dropped = ["> disconnect slow_reader", "closed slow_reader"];
     check_live(
-        "nothing taken for ten seconds, though it is heard",
+        "nothing taken for fifteen seconds, though it is heard",
         limits,
         &[
             Act::Stalled(true),
             Act::Bytes(wire::message(b"x")),
-            Act::Wait(9_000),
+            Act::Wait(14_000),
             from_client(&R),
             Act::Wait(999),
             Act::Wait(1),
