@@ -53,9 +53,7 @@ pub(crate) struct Request {
     /// Place of the sender.
     pub(crate) session: u32,
     pub(crate) id: RequestId,
-    /// The text id that it carries, used up by it.
-    pub(crate) text: Option<ClOrdId>,
-    /// Place of the text id.
+    /// Place of the text id that it carries, used up by it.
     pub(crate) name: Option<Handle>,
 }
 
@@ -152,18 +150,18 @@ impl Exchange {
         if session != SYSTEM {
             self.check_sender(session, command)?;
         }
-        let mut request = Request { session, id: command.request_id, text: None, name: None };
+        let mut request = Request { session, id: command.request_id, name: None };
         match &command.body {
             Body::NewOrder(order) => {
-                self.name(&mut request, order.cl_ord_id)?;
+                self.name(&mut request, order.cl_ord_id.as_ref())?;
                 self.new_order(&request, order, out)
             }
             Body::CancelOrder(cancel) => {
-                self.name(&mut request, cancel.cl_ord_id)?;
+                self.name(&mut request, cancel.cl_ord_id.as_ref())?;
                 self.cancel_order(&request, cancel, out)
             }
             Body::ReplaceOrder(replace) => {
-                self.name(&mut request, replace.cl_ord_id)?;
+                self.name(&mut request, replace.cl_ord_id.as_ref())?;
                 self.replace_order(&request, replace, out)
             }
             Body::OrderStatus(status) => {
@@ -202,14 +200,13 @@ impl Exchange {
 
     /// What concerns an order is for users, not for the server itself; a text id is used up.
     #[inline]
-    fn name(&mut self, request: &mut Request, text: Option<ClOrdId>) -> Result<(), RejectReason> {
+    fn name(&mut self, request: &mut Request, text: Option<&ClOrdId>) -> Result<(), RejectReason> {
         if request.session == SYSTEM {
             return Err(RejectReason::NotAuthorized);
         }
         if let Some(text) = text {
-            request.name =
-                Some(self.orders.names.claim(request.session, &text, self.capacities.cl_ord_ids)?);
-            request.text = Some(text);
+            let capacity = self.capacities.cl_ord_ids;
+            request.name = Some(self.orders.names.claim(request.session, text, capacity)?);
         }
         Ok(())
     }
@@ -221,9 +218,9 @@ impl Exchange {
     /// Emits the text id of the request that the next report answers.
     #[inline]
     pub(crate) fn emit_name<S: EventSink>(&self, request: &Request, out: &mut Outbox<'_, S>) {
-        if let Some(cl_ord_id) = request.text {
+        if let Some(name) = request.name {
             let session = self.sessions.get(request.session).id;
-            out.emit(Event::Named(Named { session, cl_ord_id }));
+            out.emit(Event::Named(Named { session, cl_ord_id: self.orders.names.get(name).text }));
         }
     }
 

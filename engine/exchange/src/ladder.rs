@@ -10,7 +10,7 @@ use crate::arena::Handle;
 /// Most levels of a block, the near one too.
 const BLOCK: usize = 256;
 /// Levels at the best end that are looked at one by one before the search turns binary.
-const SCAN: usize = 8;
+const SCAN: usize = 4;
 /// A vector with room for more than this is shrunk when it is mostly empty.
 const KEPT_ROOM: usize = 64;
 
@@ -173,16 +173,16 @@ impl Ladder {
 /// Position of the key, or where it would be. Most keys are near the end.
 #[inline]
 fn search_block(levels: &[Level], key: i64) -> Result<usize, usize> {
-    let from = levels.len().saturating_sub(SCAN);
-    for (at, level) in levels.iter().enumerate().skip(from).rev() {
-        if level.key == key {
-            return Ok(at);
+    let scanned = levels.len().saturating_sub(SCAN);
+    let (far, close) = levels.split_at(scanned);
+    let mut behind = levels.len();
+    for level in close.iter().rev() {
+        if level.key <= key {
+            return if level.key == key { Ok(behind - 1) } else { Err(behind) };
         }
-        if level.key < key {
-            return Err(at + 1);
-        }
+        behind -= 1;
     }
-    levels[..from].binary_search_by_key(&key, |level| level.key)
+    far.binary_search_by_key(&key, |level| level.key)
 }
 
 #[inline]

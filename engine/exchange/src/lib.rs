@@ -34,6 +34,8 @@ mod orders;
 mod outbox;
 mod record;
 mod sessions;
+#[cfg(test)]
+mod tests;
 mod views;
 
 pub use admin::CAPACITIES_MAX;
