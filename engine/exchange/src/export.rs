@@ -46,8 +46,16 @@ impl Exchange {
     /// Hash over the whole state, queue order included. It visits everything: not for the engine's thread.
     #[must_use]
     pub fn state_hash(&self) -> u64 {
+        self.export_hashed(&mut |_| {})
+    }
+
+    /// [`export`](Self::export) and [`state_hash`](Self::state_hash) in one pass: the visit is what costs.
+    pub fn export_hashed(&self, f: &mut dyn FnMut(Record)) -> u64 {
         let mut hash = StreamHash::default();
-        self.export(&mut |record| record.fold(&mut hash));
+        self.export(&mut |record| {
+            record.fold(&mut hash);
+            f(record);
+        });
         hash.value()
     }
 
