@@ -3,7 +3,7 @@
 use std::io;
 
 use journaler::JournalError;
-use protocol::Sequence;
+use protocol::{ReportNumber, Sequence, SessionId, TradingDay};
 
 use crate::Refused;
 
@@ -107,9 +107,55 @@ pub enum SnapshotError {
     /// A backup must go into an empty folder.
     #[error("{0} is not empty: a backup is never mixed with other files")]
     BackupNotEmpty(String),
+    /// The snapshot would take what the journal needs to go on. Nothing was written; it can be made when there is room.
+    #[error(
+        "no room for a snapshot of about {needed} bytes: {free} are free, {reserve} of them kept for the journal"
+    )]
+    NoSpace {
+        /// What the snapshot takes, about.
+        needed: u64,
+        /// Free bytes on the file system.
+        free: u64,
+        /// Free bytes that must stay.
+        reserve: u64,
+    },
+    /// The server made so many snapshots and pruned so much of the journal meanwhile that what was copied does not fit
+    /// together. Do it again.
+    #[error(
+        "the copy is of no use: its newest snapshot is at {newest}, its journal starts at {journal_first}; the server \
+         pruned faster than was copied, do it again into another folder"
+    )]
+    BackupOutrun {
+        /// Newest snapshot in the copy; 0 for none.
+        newest: Sequence,
+        /// Oldest frame in the copy.
+        journal_first: Sequence,
+    },
+    /// A report that must be in the report log is not there, or another stands in its place.
+    #[error("report {number} of session {session} on trading day {day} is not in the report log")]
+    ReportMissing {
+        /// Whose report.
+        session: SessionId,
+        /// Of which day.
+        day: TradingDay,
+        /// Its number.
+        number: ReportNumber,
+    },
     /// Records could not be archived.
     #[error("archive records: {0}")]
     Archive(rkyv::rancor::Error),
+}
+
+impl SnapshotError {
+    /// Whether all that is wrong is a full disk: the snapshot can be made later, and nobody needs to stop.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
 }
 
 /// Result with a [`SnapshotError`].

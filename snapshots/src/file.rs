@@ -179,6 +179,34 @@ impl Drop for SnapshotWriter {
     }
 }
 
+/// Copies a snapshot into another data directory, each chunk checked against its checksum, durable but for the folder.
+///
+/// # Errors
+/// `Corrupt` when a checksum of the source fails, which leaves nothing behind; `Io`.
+pub(crate) fn copy(reader: &mut SnapshotReader, to: &SharedStorage) -> Result<()> {
+    let sequence = reader.header.sequence;
+    let temporary = temporary_path(sequence);
+    let file = to.create(&temporary).context("create", &temporary)?;
+    if let Err(error) = copy_chunks(reader, &*file, &temporary) {
+        to.remove(&temporary).context("remove", &temporary)?;
+        return Err(error);
+    }
+    file.sync_data().context("sync", &temporary)?;
+    let path = snapshot_path(sequence);
+    to.rename(&temporary, &path).context("rename", &temporary)
+}
+
+fn copy_chunks(reader: &mut SnapshotReader, file: &dyn StorageFile, path: &str) -> Result<()> {
+    file.write_all_at(&reader.header.encode(), 0).context("write", path)?;
+    loop {
+        let goes_on = reader.chunk()?.is_some();
+        file.write_all_at(&reader.buffer, reader.chunk_offset).context("write", path)?;
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
 /// A chunk as read, checked against its checksum.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {

@@ -11,19 +11,21 @@
 //! let reader = JournalReader::open(storage.clone())?;
 //! let recovered = recover(&store, &reader, Marks { journaled, reported }, &mut observer)?;
 //!
-//! let maker = SnapshotMaker::new(store.clone(), 2);
+//! let maker = SnapshotMaker::new(store.clone(), MakerOptions { keep: 2, reserve_bytes });
 //! let thread = SnapshotThread::spawn(maker, SnapshotSchedule::default(), marks, |event| match event {
 //!     MakerEvent::Made(_) => prune the journal up to store.journal_needed_from() and the other marks,
+//!     MakerEvent::Postponed(error) => say so: the disk is full,
 //!     MakerEvent::Failed(error) => say why and stop the process,
 //! })?;
 //! thread.make()?;                                          // on demand
 //!
-//! back_up(&store, target, ..)?;                            // online
-//! check(storage_of_the_copy, cluster_id, ..)?;             // what a start from the copy would give
+//! back_up(&store, &target, Some(journaled))?;              // online; `None` from another process
+//! check(&target, cluster_id, &mut |progress| ..)?;         // what a start from the copy would give
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod error;
 mod file;
 mod format;
@@ -34,10 +36,11 @@ mod replay;
 mod store;
 mod thread;
 
+pub use backup::{Backup, Checked, back_up, check};
 pub use error::{Result, SnapshotError};
 pub use file::SNAPSHOT_FOLDER;
 pub use format::{SNAPSHOT_FORMAT_VERSION, SnapshotHeader};
-pub use maker::{Made, Marks, SnapshotMaker};
+pub use maker::{Made, MakerOptions, Marks, SnapshotMaker};
 pub use records::RULEBOOK_VERSION;
 pub use recovery::{Progress, Recovered, RecoveryObserver, recover};
 pub use replay::{Breathe, Step};

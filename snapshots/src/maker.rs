@@ -8,8 +8,10 @@ use exchange::Exchange;
 use journaler::JournalReader;
 use protocol::Sequence;
 
-use crate::error::{Result, SnapshotError};
+use crate::error::{Context, Result, SnapshotError};
+use crate::file::SNAPSHOT_FOLDER;
 use crate::format::SnapshotHeader;
+use crate::records;
 use crate::replay::{self, Breathe, LoggedCheckpoint, Mute, Step};
 use crate::store::{Refused, SNAPSHOTS_KEPT_MIN, SnapshotStore};
 
@@ -45,18 +47,33 @@ pub struct Made {
     pub pruned: Vec<Sequence>,
 }
 
+/// How snapshots are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MakerOptions {
+    /// The newest so many are kept; at least [`SNAPSHOTS_KEPT_MIN`].
+    pub keep: usize,
+    /// Free bytes on the file system that a snapshot leaves: the journal's and the report log's.
+    pub reserve_bytes: u64,
+}
+
+impl Default for MakerOptions {
+    fn default() -> Self {
+        Self { keep: SNAPSHOTS_KEPT_MIN, reserve_bytes: 0 }
+    }
+}
+
 /// Makes the next snapshot of a data directory.
 #[derive(Debug)]
 pub struct SnapshotMaker {
     store: SnapshotStore,
-    keep: usize,
+    options: MakerOptions,
 }
 
 impl SnapshotMaker {
-    /// Keeps the newest `keep` snapshots, at least [`SNAPSHOTS_KEPT_MIN`].
+    /// Makes snapshots in `store`.
     #[must_use]
-    pub fn new(store: SnapshotStore, keep: usize) -> Self {
-        Self { store, keep: keep.max(SNAPSHOTS_KEPT_MIN) }
+    pub fn new(store: SnapshotStore, options: MakerOptions) -> Self {
+        Self { store, options }
     }
 
     /// The snapshots.
@@ -69,12 +86,15 @@ impl SnapshotMaker {
     /// newer than the last snapshot. Bad snapshots met on the way are set aside, and old ones pruned.
     ///
     /// # Errors
-    /// `Diverged`: the process must stop. `Journal`, `NothingToStartFrom`, `Io`. `Stopped` when `breathe` says so.
+    /// `Diverged`: the process must stop. `NoSpace`. `Journal`, `NothingToStartFrom`, `Io`. `Stopped` when `breathe` says
+    /// so.
     pub fn run_once(&mut self, marks: Marks, breathe: &mut Breathe<'_>) -> Result<Option<Made>> {
         let allowed = marks.allowed();
         let journal = JournalReader::open(self.store.storage().clone())?;
         let newest = self.store.list()?.last().copied().unwrap_or_default();
         let Some(checkpoint) = replay::newest_checkpoint(&journal, newest, allowed)? else { return Ok(None) };
+        // Where not even the reserve is free, the replay is saved.
+        self.check_space(0)?;
         let (mut exchange, refused) = self.start_from(&journal, allowed)?;
         let start = exchange.sequence();
         let mut cursor = journal.frames_from(start.next())?;
@@ -84,8 +104,9 @@ impl SnapshotMaker {
             }
         }
         check(&exchange, checkpoint)?;
+        self.check_space(records::bytes_about(&exchange))?;
         let header = self.store.write(&exchange, cursor.term(), breathe)?;
-        let pruned = self.store.prune(self.keep)?;
+        let pruned = self.store.prune(self.options.keep)?;
         Ok(Some(Made {
             header,
             from: (start > Sequence(0)).then_some(start),
@@ -93,6 +114,15 @@ impl SnapshotMaker {
             refused,
             pruned,
         }))
+    }
+
+    fn check_space(&self, needed: u64) -> Result<()> {
+        let free = self.store.storage().free_space().context("measure the free space of", SNAPSHOT_FOLDER)?;
+        let reserve = self.options.reserve_bytes;
+        if free < needed.saturating_add(reserve) {
+            return Err(SnapshotError::NoSpace { needed, free, reserve });
+        }
+        Ok(())
     }
 
     fn start_from(&self, journal: &JournalReader, allowed: Sequence) -> Result<(Exchange, Vec<Refused>)> {

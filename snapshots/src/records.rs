@@ -19,6 +19,17 @@ const CHUNK_RECORDS: usize = 16_384;
 /// Kind of the chunks that hold the exchange's records, the only one so far.
 const RECORDS_KIND: u32 = 1;
 
+/// Bytes of a record in a chunk, about: most are 64, instruments and users have as much again beside them.
+const RECORD_BYTES_ABOUT: u64 = 80;
+
+/// Bytes that a snapshot of `exchange` takes, about and rather more.
+pub(crate) fn bytes_about(exchange: &Exchange) -> u64 {
+    let counts = exchange.counts();
+    let small = u64::from(counts.orders) + u64::from(counts.cl_ord_ids);
+    let large = u64::from(counts.sessions) + u64::from(counts.instruments);
+    (small + 2 * large) * RECORD_BYTES_ABOUT + (1 << 16)
+}
+
 /// Gathers records into chunks. The export can't be stopped from inside, so the first error is kept and the rest of
 /// the records let go by.
 struct Chunks<'a, 'b> {
@@ -70,7 +81,7 @@ pub(crate) fn write(
         breathe,
         failed: None,
     };
-    exchange.export(&mut |record| chunks.push(record));
+    let state_hash = exchange.export_hashed(&mut |record| chunks.push(record));
     if let Some(error) = chunks.failed.take() {
         return Err(error);
     }
@@ -85,7 +96,7 @@ pub(crate) fn write(
             term,
             log_time: exchange.log_time(),
             running_hash: exchange.running_hash(),
-            state_hash: exchange.state_hash(),
+            state_hash,
             records: 0,
             chunks: 0,
             file_bytes: 0,

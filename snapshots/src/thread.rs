@@ -92,6 +92,8 @@ impl Pacer {
 pub enum MakerEvent {
     /// A snapshot was made; older journal segments may now be prunable.
     Made(Made),
+    /// There is no room for a snapshot; the thread tries again when the next one is due.
+    Postponed(SnapshotError),
     /// Making one failed; the thread has ended. On `Diverged` and on any error of the disk the process must stop.
     Failed(SnapshotError),
 }
@@ -105,6 +107,9 @@ pub enum RequestError {
     /// The thread has ended.
     #[error("the snapshot thread has stopped")]
     Stopped,
+    /// There is no room on the disk.
+    #[error("{0}")]
+    NoSpace(String),
     /// It failed; the server stops.
     #[error("{0}")]
     Failed(String),
@@ -186,6 +191,15 @@ impl Drop for SnapshotThread {
     }
 }
 
+fn answer(outcome: &Result<Option<Made>>) -> Answer {
+    match outcome {
+        Ok(made) => Ok(made.clone()),
+        Err(SnapshotError::Stopped) => Err(RequestError::Stopped),
+        Err(error) if error.is_no_space() => Err(RequestError::NoSpace(error.to_string())),
+        Err(error) => Err(RequestError::Failed(error.to_string())),
+    }
+}
+
 struct Worker<M, T> {
     maker: SnapshotMaker,
     schedule: SnapshotSchedule,
@@ -195,7 +209,7 @@ struct Worker<M, T> {
     stop: Arc<AtomicBool>,
     /// Sequence of the newest snapshot.
     last: Sequence,
-    /// When it was made, or looked for in vain.
+    /// When the last one was begun.
     since: Instant,
 }
 
@@ -211,23 +225,16 @@ impl<M: Fn() -> Marks, T: FnMut(MakerEvent)> Worker<M, T> {
                 continue;
             }
             let outcome = self.make();
-            let goes_on = outcome.is_ok();
             if let Some(request) = request {
-                let answer = match &outcome {
-                    Ok(made) => Ok(made.clone()),
-                    Err(SnapshotError::Stopped) => Err(RequestError::Stopped),
-                    Err(error) => Err(RequestError::Failed(error.to_string())),
-                };
                 // One that no longer waits needs no answer.
-                let _ = request.send(answer);
+                let _ = request.send(answer(&outcome));
             }
             match outcome {
                 Ok(Some(made)) => (self.tell)(MakerEvent::Made(made)),
-                Ok(None) | Err(SnapshotError::Stopped) => {}
-                Err(error) => (self.tell)(MakerEvent::Failed(error)),
-            }
-            if !goes_on {
-                return;
+                Ok(None) => {}
+                Err(error) if error.is_no_space() => (self.tell)(MakerEvent::Postponed(error)),
+                Err(SnapshotError::Stopped) => return,
+                Err(error) => return (self.tell)(MakerEvent::Failed(error)),
             }
         }
     }
@@ -235,6 +242,7 @@ impl<M: Fn() -> Marks, T: FnMut(MakerEvent)> Worker<M, T> {
     fn make(&mut self) -> Result<Option<Made>> {
         let mut pacer = Pacer::new(self.schedule.pace_units);
         let (stop, pause) = (self.stop.clone(), self.schedule.pace_pause);
+        self.since = Instant::now();
         let made = self.maker.run_once((self.marks)(), &mut |step| {
             if pacer.step(step) && !pause.is_zero() {
                 std::thread::sleep(pause);
@@ -242,7 +250,6 @@ impl<M: Fn() -> Marks, T: FnMut(MakerEvent)> Worker<M, T> {
             // Pairs with the store in `end`.
             if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        self.since = Instant::now();
         if let Some(made) = &made {
             self.last = made.header.sequence;
         }

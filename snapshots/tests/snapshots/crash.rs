@@ -12,7 +12,7 @@ use journaler::{Journal, JournalReader};
 use protocol::Sequence;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use snapshots::{Marks, SnapshotMaker, SnapshotStore, recover};
+use snapshots::{MakerOptions, Marks, SnapshotMaker, SnapshotStore, recover};
 
 use crate::recovery::Witness;
 use crate::venue::{CLUSTER_ID, Shape, Venue, append, journal_options, seed};
@@ -21,7 +21,7 @@ const SEGMENT_BYTES: u64 = 16 << 10;
 const STATES_MIN: u64 = 40_000;
 const CHOICES_MAX: usize = 512;
 /// Snapshots are made so often in a run.
-const ROUNDS: usize = 44;
+const ROUNDS: usize = 34;
 const FRAMES_PER_ROUND: usize = 24;
 
 /// Promises that a disk is made to break for one folder.
@@ -134,7 +134,7 @@ fn run(venue: &Venue, fault: Fault, seed: u64) -> FakeStorage {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut journal, _) = Journal::open(storage.clone(), journal_options(SEGMENT_BYTES)).expect("open");
     let store = SnapshotStore::open(storage, CLUSTER_ID).expect("open");
-    let mut maker = SnapshotMaker::new(store.clone(), 2);
+    let mut maker = SnapshotMaker::new(store.clone(), MakerOptions::default());
     disk.record();
     let mut snapshot = Sequence(0);
     for frames in venue.frames.chunks(FRAMES_PER_ROUND) {

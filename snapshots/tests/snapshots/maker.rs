@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use journaler::storage::fake::FakeStorage;
 use protocol::{Body, Sequence, Tick};
-use snapshots::{Made, Marks, SnapshotError, SnapshotMaker, SnapshotStore, Step};
+use snapshots::{Made, MakerOptions, Marks, SnapshotError, SnapshotMaker, SnapshotStore, Step};
 
 use crate::venue::{CLUSTER_ID, Shape, Venue, journal_of};
 
@@ -14,7 +14,7 @@ fn on_disk(venue: &Venue) -> (FakeStorage, SnapshotMaker) {
     let storage = FakeStorage::new();
     journal_of(&storage.shared(), &venue.frames, SEGMENT_BYTES, 1);
     let store = SnapshotStore::open(storage.shared(), CLUSTER_ID).expect("open");
-    (storage, SnapshotMaker::new(store, 2))
+    (storage, SnapshotMaker::new(store, MakerOptions::default()))
 }
 
 fn both(sequence: Sequence) -> Marks {
@@ -136,4 +136,33 @@ fn work_stops_when_told_and_leaves_nothing() {
         assert!(matches!(outcome, Err(SnapshotError::Stopped)), "{outcome:?}");
         assert_eq!(storage.shared().list("snapshots").expect("list"), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_full_disk_makes_no_snapshot_and_leaves_the_reserve() {
+    let venue = Venue::run(Shape::default(), 38, 1000);
+    let storage = FakeStorage::new();
+    journal_of(&storage.shared(), &venue.frames, SEGMENT_BYTES, 1);
+    let store = SnapshotStore::open(storage.shared(), CLUSTER_ID).expect("open");
+    let reserve_bytes = 1 << 20;
+    let mut maker = SnapshotMaker::new(store, MakerOptions { reserve_bytes, ..MakerOptions::default() });
+    let mut outcomes = Vec::new();
+    for capacity in (0..4 << 20).step_by(64 << 10) {
+        storage.set_capacity(capacity);
+        let free = storage.shared().free_space().expect("space");
+        match maker.run_once(both(venue.sequence()), &mut |_| ControlFlow::Continue(())) {
+            Ok(made) => {
+                outcomes.push(made.is_some());
+                assert!(storage.shared().free_space().expect("space") >= reserve_bytes);
+                break;
+            }
+            Err(error) => {
+                assert!(error.is_no_space(), "{error}");
+                assert!(free < 2 * reserve_bytes, "{free}: {error}");
+                assert_eq!(storage.shared().list("snapshots").expect("list"), Vec::<String>::new());
+                outcomes.push(false);
+            }
+        }
+    }
+    assert_eq!(outcomes.last(), Some(&true));
 }

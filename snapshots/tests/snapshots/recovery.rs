@@ -10,7 +10,8 @@ use protocol::{Output, Sequence};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use snapshots::{
-    Marks, Progress, Recovered, RecoveryObserver, SnapshotError, SnapshotMaker, SnapshotStore, recover,
+    MakerOptions, Marks, Progress, Recovered, RecoveryObserver, SnapshotError, SnapshotMaker, SnapshotStore,
+    recover,
 };
 
 use crate::venue::{CLUSTER_ID, Shape, Venue, journal_of, journal_options, seed};
@@ -19,10 +20,10 @@ const SEGMENT_BYTES: u64 = 64 << 10;
 
 /// Keeps what it is told.
 #[derive(Default)]
-pub struct Witness {
-    pub outputs: Vec<Output>,
-    pub mark: Option<Sequence>,
-    pub progress: Vec<Progress>,
+pub(crate) struct Witness {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) mark: Option<Sequence>,
+    pub(crate) progress: Vec<Progress>,
 }
 
 impl RecoveryObserver for Witness {
@@ -51,7 +52,8 @@ fn recover_at(storage: &SharedStorage, marks: Marks) -> (Recovered, Witness) {
 fn make(storage: &SharedStorage, keep: usize, end: u64) -> Sequence {
     let store = SnapshotStore::open(storage.clone(), CLUSTER_ID).expect("open");
     let marks = Marks { journaled: Sequence(end), reported: Sequence(end) };
-    let made = SnapshotMaker::new(store, keep).run_once(marks, &mut |_| ControlFlow::Continue(()));
+    let made = SnapshotMaker::new(store, MakerOptions { keep, ..MakerOptions::default() })
+        .run_once(marks, &mut |_| ControlFlow::Continue(()));
     made.expect("run_once").expect("a new checkpoint").header.sequence
 }
 

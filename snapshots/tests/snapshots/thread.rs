@@ -5,11 +5,12 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use journaler::storage::fake::FakeStorage;
 use journaler::storage::{RealStorage, SharedStorage};
 use protocol::Sequence;
 use snapshots::{
-    MakerEvent, Marks, Pacer, RequestError, SnapshotMaker, SnapshotSchedule, SnapshotStore, SnapshotThread,
-    Step,
+    MakerEvent, MakerOptions, Marks, Pacer, RequestError, SnapshotMaker, SnapshotSchedule, SnapshotStore,
+    SnapshotThread, Step,
 };
 
 use crate::venue::{CLUSTER_ID, Shape, Venue, journal_of};
@@ -34,7 +35,7 @@ fn snapshots_are_made_on_demand_within_the_marks() {
     let (tell, told) = mpsc::channel();
     let asked = marks.clone();
     let thread = SnapshotThread::spawn(
-        SnapshotMaker::new(store.clone(), 2),
+        SnapshotMaker::new(store.clone(), MakerOptions::default()),
         on_demand(),
         move || *asked.lock().expect("lock"),
         move |event| tell.send(event).expect("the test listens"),
@@ -62,7 +63,7 @@ fn a_snapshot_that_is_due_is_made_unasked() {
     let (tell, told) = mpsc::channel();
     let schedule = SnapshotSchedule { every_frames: 100, ..SnapshotSchedule::default() };
     let thread = SnapshotThread::spawn(
-        SnapshotMaker::new(store, 2),
+        SnapshotMaker::new(store, MakerOptions::default()),
         schedule,
         move || marks,
         move |event| tell.send(event).expect("the test listens"),
@@ -84,7 +85,7 @@ fn a_failure_is_told_and_ends_the_thread() {
     let marks = Marks { journaled: venue.sequence(), reported: venue.sequence() };
     let (tell, told) = mpsc::channel();
     let thread = SnapshotThread::spawn(
-        SnapshotMaker::new(store, 2),
+        SnapshotMaker::new(store, MakerOptions::default()),
         on_demand(),
         move || marks,
         move |event| tell.send(event).expect("the test listens"),
@@ -94,6 +95,30 @@ fn a_failure_is_told_and_ends_the_thread() {
     assert!(matches!(told.recv(), Ok(MakerEvent::Failed(_))));
     assert!(told.recv().is_err(), "the thread has ended");
     assert_eq!(thread.make(), Err(RequestError::Stopped));
+}
+
+#[test]
+fn a_full_disk_postpones_and_does_not_end_the_thread() {
+    let venue = Venue::run(Shape::default(), 65, 500);
+    let storage = FakeStorage::new();
+    journal_of(&storage.shared(), &venue.frames, 64 << 10, 1);
+    let store = SnapshotStore::open(storage.shared(), CLUSTER_ID).expect("open");
+    let marks = Marks { journaled: venue.sequence(), reported: venue.sequence() };
+    let (tell, told) = mpsc::channel();
+    let thread = SnapshotThread::spawn(
+        SnapshotMaker::new(store, MakerOptions::default()),
+        on_demand(),
+        move || marks,
+        move |event| tell.send(event).expect("the test listens"),
+    )
+    .expect("spawn");
+    storage.set_capacity(0);
+    assert!(matches!(thread.make(), Err(RequestError::NoSpace(_))));
+    storage.set_capacity(u64::MAX);
+    assert!(matches!(thread.make(), Ok(Some(_))));
+    thread.stop();
+    let told = told.iter().collect::<Vec<_>>();
+    assert!(matches!(&told[..], [MakerEvent::Postponed(_), MakerEvent::Made(_)]), "{told:?}");
 }
 
 #[test]

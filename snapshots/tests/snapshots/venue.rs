@@ -13,12 +13,12 @@ use protocol::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-pub const CLUSTER_ID: u128 = 0x5eed_0000_0000_0000_0000_0000_0000_0001;
+pub(crate) const CLUSTER_ID: u128 = 0x5eed_0000_0000_0000_0000_0000_0000_0001;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
 /// The seed of a randomised test: `RINGPIT_SEED`, or `default`. Printed, so that a failure can be repeated.
-pub fn seed(default: u64) -> u64 {
+pub(crate) fn seed(default: u64) -> u64 {
     let seed = std::env::var("RINGPIT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     println!("RINGPIT_SEED={seed}");
     seed
@@ -26,13 +26,13 @@ pub fn seed(default: u64) -> u64 {
 
 /// How large a venue is and what happens in it.
 #[derive(Clone, Copy)]
-pub struct Shape {
-    pub users: u32,
-    pub instruments: u32,
+pub(crate) struct Shape {
+    pub(crate) users: u32,
+    pub(crate) instruments: u32,
     /// Prices from 1; few make trades, many make levels.
-    pub prices: i64,
+    pub(crate) prices: i64,
     /// Frames between two ticks, on average.
-    pub frames_per_tick: u32,
+    pub(crate) frames_per_tick: u32,
 }
 
 impl Default for Shape {
@@ -41,10 +41,10 @@ impl Default for Shape {
     }
 }
 
-pub struct Venue {
-    pub exchange: Exchange,
-    pub frames: Vec<Vec<u8>>,
-    pub outputs: Vec<Output>,
+pub(crate) struct Venue {
+    pub(crate) exchange: Exchange,
+    pub(crate) frames: Vec<Vec<u8>>,
+    pub(crate) outputs: Vec<Output>,
     shape: Shape,
     rng: StdRng,
     next_request: Vec<u64>,
@@ -53,7 +53,7 @@ pub struct Venue {
 }
 
 impl Venue {
-    pub fn new(shape: Shape, seed: u64) -> Self {
+    pub(crate) fn new(shape: Shape, seed: u64) -> Self {
         let mut venue = Self {
             exchange: Exchange::new(),
             frames: Vec::new(),
@@ -78,7 +78,7 @@ impl Venue {
     }
 
     /// A venue after `frames` random frames, ended by two ticks, so that the first of them is a logged checkpoint.
-    pub fn run(shape: Shape, seed: u64, frames: usize) -> Self {
+    pub(crate) fn run(shape: Shape, seed: u64, frames: usize) -> Self {
         let mut venue = Self::new(shape, seed);
         for _ in 0..frames {
             venue.step();
@@ -88,12 +88,12 @@ impl Venue {
         venue
     }
 
-    pub fn sequence(&self) -> Sequence {
+    pub(crate) fn sequence(&self) -> Sequence {
         self.exchange.sequence()
     }
 
     /// One random frame.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let session = self.rng.random_range(1..=self.shape.users);
         if self.rng.random_ratio(1, self.shape.frames_per_tick) {
             return self.tick();
@@ -139,7 +139,7 @@ impl Venue {
     }
 
     /// One order that rests: buys stand below the middle of the prices, sells above.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         let session = self.rng.random_range(1..=self.shape.users);
         let middle = self.shape.prices / 2;
         let side = if self.rng.random_bool(0.5) { Side::Buy } else { Side::Sell };
@@ -160,7 +160,7 @@ impl Venue {
     }
 
     /// A tick that carries the checkpoint of the one before it.
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         let (sequence, hash) = self
             .exchange
             .checkpoint()
@@ -180,7 +180,7 @@ impl Venue {
         self.send(SessionId(session), ConnectionId(session), id, body);
     }
 
-    pub fn system(&mut self, body: Body) {
+    pub(crate) fn system(&mut self, body: Body) {
         self.send(SessionId::SYSTEM, ConnectionId(0), 0, body);
     }
 
@@ -243,7 +243,7 @@ impl Venue {
     }
 }
 
-pub fn user(session: u32) -> UserDefinition {
+pub(crate) fn user(session: u32) -> UserDefinition {
     UserDefinition {
         session: SessionId(session),
         name: UserName::new(&format!("U{session}")).expect("a name"),
@@ -255,7 +255,7 @@ pub fn user(session: u32) -> UserDefinition {
     }
 }
 
-pub fn instrument_definition(instrument: u32) -> InstrumentDefinition {
+pub(crate) fn instrument_definition(instrument: u32) -> InstrumentDefinition {
     InstrumentDefinition {
         instrument: InstrumentId(instrument),
         symbol: Symbol::new(&format!("I{instrument}")).expect("a symbol"),
@@ -270,7 +270,7 @@ pub fn instrument_definition(instrument: u32) -> InstrumentDefinition {
 }
 
 /// Options for a journal of tiny segments, driven in one order of events.
-pub fn journal_options(segment_bytes: u64) -> JournalOptions {
+pub(crate) fn journal_options(segment_bytes: u64) -> JournalOptions {
     JournalOptions {
         segment_bytes,
         reserve_bytes: 0,
@@ -280,7 +280,7 @@ pub fn journal_options(segment_bytes: u64) -> JournalOptions {
 }
 
 /// Appends frames, in batches of 1 to `batch` frames.
-pub fn append(journal: &mut Journal, frames: &[Vec<u8>], batch: usize, rng: &mut StdRng) -> Sequence {
+pub(crate) fn append(journal: &mut Journal, frames: &[Vec<u8>], batch: usize, rng: &mut StdRng) -> Sequence {
     let mut rest = frames;
     while !rest.is_empty() {
         let count = rng.random_range(1..=batch).min(rest.len());
@@ -297,7 +297,7 @@ pub fn append(journal: &mut Journal, frames: &[Vec<u8>], batch: usize, rng: &mut
 }
 
 /// A storage with a journal that holds `frames`, closed.
-pub fn journal_of(storage: &SharedStorage, frames: &[Vec<u8>], segment_bytes: u64, seed: u64) {
+pub(crate) fn journal_of(storage: &SharedStorage, frames: &[Vec<u8>], segment_bytes: u64, seed: u64) {
     let (mut journal, _) = Journal::open(storage.clone(), journal_options(segment_bytes)).expect("open");
     append(&mut journal, frames, 50, &mut StdRng::seed_from_u64(seed));
     journal.close().expect("close");
