@@ -8,7 +8,7 @@ use std::time::Duration;
 use journaler::{Journal, JournalOptions, Preparation, ReportLog, ReportLogOptions, SharedStorage};
 use protocol::Sequence;
 use serde_json::{Value, json};
-use snapshots::{Marks, SnapshotMaker, SnapshotStore};
+use snapshots::{MakerOptions, Marks, SnapshotMaker, SnapshotStore};
 
 use super::data::{self, DataArgs};
 use crate::console::OutputArgs;
@@ -174,9 +174,9 @@ fn make_here(data: &Path) -> Result<Value, CommandError> {
     let (journal, _) = Journal::open(Arc::clone(&storage), options).map_err(failed)?;
     let reports = ReportLog::open(Arc::clone(&storage), &ReportLogOptions::default()).map_err(failed)?;
     let store = SnapshotStore::open(storage, store.cluster_id()).map_err(failed)?;
-    let kept = store.list().map_err(failed)?.len().max(snapshots::SNAPSHOTS_KEPT_MIN);
+    let keep = store.list().map_err(failed)?.len();
     let marks = Marks { journaled: journal.journaled_sequence(), reported: reports.durable_mark() };
-    let made = SnapshotMaker::new(store, kept)
+    let made = SnapshotMaker::new(store, MakerOptions { keep, ..MakerOptions::default() })
         .run_once(marks, &mut |_| ControlFlow::Continue(()))
         .map_err(failed)?
         .ok_or_else(|| CommandError::failed("the log has no checkpoint behind the last snapshot"))?;
