@@ -117,18 +117,47 @@ impl FailedLogins {
 
     /// Counts a failure.
     pub(crate) fn failed(&mut self, address: IpAddr, now: Duration) {
-        if self.addresses.len() >= ADDRESSES_MAX {
+        let known = self.addresses.contains_key(&address);
+        if !known && self.addresses.len() >= ADDRESSES_MAX {
             self.addresses.retain(|_, throttle| {
                 throttle.refill(now);
                 !throttle.is_full()
             });
         }
-        let full = self.addresses.len() >= ADDRESSES_MAX;
-        let throttle = match self.addresses.contains_key(&address) || !full {
+        let throttle = match known || self.addresses.len() < ADDRESSES_MAX {
             true => self.addresses.entry(address).or_insert_with(|| Throttle::new(self.limits, now)),
             false => &mut self.others,
         };
         throttle.refill(now);
         throttle.take(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_by_address_and_the_table_is_bounded() {
+        let limits = ThrottleLimits { rate: 1, burst: 2 };
+        let second = Duration::from_secs;
+        let address = |number: u32| IpAddr::from(number.to_be_bytes());
+        let mut failed = FailedLogins::new(limits, second(0));
+        for _ in 0..2 {
+            assert!(failed.allows(address(1), second(0)));
+            failed.failed(address(1), second(0));
+        }
+        assert!(!failed.allows(address(1), second(0)), "the burst is used up");
+        assert!(failed.allows(address(2), second(0)), "another address is not concerned");
+        assert!(failed.allows(address(1), second(1)), "time earns another try");
+
+        for number in 0..ADDRESSES_MAX as u32 + 64 {
+            failed.failed(address(number), second(1));
+            failed.failed(address(number), second(1));
+        }
+        assert_eq!(failed.addresses.len(), ADDRESSES_MAX);
+        assert!(!failed.allows(address(1 << 20), second(1)), "those beyond the table share one count");
+        failed.failed(address(1 << 20), second(9));
+        assert_eq!(failed.addresses.len(), 1, "what time has made good again is forgotten");
     }
 }

@@ -2,6 +2,7 @@
 
 mod engine;
 mod fuzz;
+mod hub;
 mod page;
 mod rules;
 mod script;
