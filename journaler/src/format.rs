@@ -237,7 +237,7 @@ const _: () = {
     assert!(std::mem::offset_of!(RawBatchHeader, length) == BATCH_CRC_START);
     assert!(std::mem::offset_of!(RawBatchHeader, first_sequence) == 32);
     assert!(std::mem::offset_of!(RawBatchHeader, chain) == 64);
-    assert!(BATCH_HEADER_BYTES % 64 == 0 && BLOCK_BYTES % 512 == 0);
+    assert!(BATCH_HEADER_BYTES.is_multiple_of(64) && BLOCK_BYTES.is_multiple_of(512));
     assert!(BATCH_PAYLOAD_BYTES_MAX + BATCH_HEADER_BYTES <= u32::MAX as usize);
 };
 

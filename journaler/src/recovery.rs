@@ -177,11 +177,13 @@ pub(crate) fn find_end(storage: &SharedStorage, survey: &Survey, cluster_id: u12
         if tail.is_none() && place == 0 && found.number != 1 {
             return Err(corrupt(Evidence::Known { sequence: next }).into());
         }
+        // A segment of zeros, the usual case, holds no evidence.
+        let Some(tail) = torn_behind(&mut segment, 0, next)? else { continue };
         let expected = ending.position.segment_header(cluster_id, found.number);
         if let Some(evidence) = evidence_unbegun(&mut segment, &expected)? {
             return Err(corrupt(evidence).into());
         }
-        torn.extend(torn_behind(&mut segment, 0, next)?);
+        torn.push(tail);
     }
     ending.torn.extend(torn);
     Ok(ending)
@@ -231,7 +233,10 @@ fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<
         });
     };
     let next = end.position.next_sequence;
-    if let Some(evidence) = evidence_behind(&mut segment, *seed, end.offset + BLOCK_BYTES as u64, next, None)?
+    let torn = torn_behind(&mut segment, end.offset, next)?;
+    if torn.is_some()
+        && let Some(evidence) =
+            evidence_behind(&mut segment, *seed, end.offset + BLOCK_BYTES as u64, next, None)?
     {
         let (file, offset) = (found.path.clone(), end.offset);
         return Err(Corruption { file, offset, sequence: next, reason, evidence }.into());
@@ -240,7 +245,7 @@ fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<
         position: end.position,
         current: Some((place, end.offset, *seed)),
         last_kind: end.last_kind,
-        torn: torn_behind(&mut segment, end.offset, next)?.into_iter().collect(),
+        torn: torn.into_iter().collect(),
     })
 }
 

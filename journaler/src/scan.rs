@@ -1,8 +1,8 @@
 //! Reading one segment's bytes, batch by batch, with every check that a batch must pass. Never writes.
 //!
 //! Reads go through `pread` into one reused window and not through a map: bytes that another thread or process is
-//! writing are then copied once and checked in private memory, a bad sector is an error value instead of a SIGBUS, and
-//! the crate stays free of `unsafe`. The `write_path` example measures both ways.
+//! writing are copied once and checked in private memory, a bad sector is an error value instead of a SIGBUS, the fake
+//! disk is read by the same code, and the crate stays free of `unsafe`.
 
 use std::ops::Range;
 

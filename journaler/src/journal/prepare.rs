@@ -239,11 +239,11 @@ fn prepare(storage: &SharedStorage, number: u64, length: u64) -> Result<Prepared
         Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {
             // The half-made file takes the space that the rest of the server needs now.
             match storage.remove(&temporary) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).context("remove", &temporary);
-                }
-                _ => Err(JournalError::NoSpace { file: path, source }),
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error).context("remove", &temporary),
             }
+            Err(JournalError::NoSpace { file: path, source })
         }
         Err(error) => Err(error),
     }

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -65,7 +66,7 @@ impl Storage for RealStorage {
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(self.path(path), flags, FILE_MODE)?;
-        Ok(Box::new(RealFile { descriptor }))
+        Ok(Box::new(RealFile::new(descriptor)))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
@@ -74,7 +75,7 @@ impl Storage for RealStorage {
             Access::ReadWrite => OFlags::RDWR,
         };
         let descriptor = rustix::fs::open(self.path(path), flags | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Box::new(RealFile { descriptor }))
+        Ok(Box::new(RealFile::new(descriptor)))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
@@ -113,7 +114,7 @@ impl Storage for RealStorage {
 
     fn lock(&self, path: &str) -> io::Result<Lock> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let file = RealFile { descriptor: rustix::fs::open(self.path(path), flags, FILE_MODE)? };
+        let file = RealFile::new(rustix::fs::open(self.path(path), flags, FILE_MODE)?);
         match rustix::fs::flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(Lock::Taken { holder: read_holder(&file)? }),
@@ -137,9 +138,47 @@ fn read_holder(file: &RealFile) -> io::Result<Option<u32>> {
     Ok(std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()))
 }
 
+/// Durable writes up to this length go past the page cache. `cargo run --release -p journaler --example write_path`
+/// measures it: on an idle machine 4 KiB took 97-119 us that way against 123-145 us, 64 KiB the same, 1 MiB 2.5 ms
+/// against 1.7 ms.
+const DIRECT_BYTES_MAX: usize = 32 << 10;
+
+/// What a write past the page cache must be aligned to, in memory, in the file and in length.
+const DIRECT_ALIGNMENT: usize = 4096;
+
 #[derive(Debug)]
 struct RealFile {
     descriptor: OwnedFd,
+    /// The same file with `O_DIRECT | O_DSYNC`, opened by the first durable write; `None` where that can't be done.
+    direct: OnceLock<Option<OwnedFd>>,
+}
+
+impl RealFile {
+    fn new(descriptor: OwnedFd) -> Self {
+        Self { descriptor, direct: OnceLock::new() }
+    }
+
+    /// Writes past the page cache, durably; `false` if that can't be done here and nothing was written.
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<bool> {
+        let aligned = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
+            && bytes.len().is_multiple_of(DIRECT_ALIGNMENT)
+            && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
+        if !aligned || bytes.len() > DIRECT_BYTES_MAX {
+            return Ok(false);
+        }
+        let reopen = || {
+            let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+            let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, Mode::empty()).ok()
+        };
+        let Some(direct) = self.direct.get_or_init(reopen) else { return Ok(false) };
+        match rustix::io::pwrite(direct, bytes, offset) {
+            Ok(written) if written == bytes.len() => Ok(true),
+            // Not possible on this file system, or cut short: the other way writes it all.
+            Ok(_) | Err(Errno::INVAL | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl Held for RealFile {}
@@ -175,6 +214,14 @@ impl StorageFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.descriptor)?)
+    }
+
+    fn write_durable(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.write_direct(bytes, offset)? {
+            return Ok(());
+        }
+        self.write_all_at(bytes, offset)?;
+        self.sync_data()
     }
 
     fn allocate_zeroed(&self, length: u64) -> io::Result<()> {

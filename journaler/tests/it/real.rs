@@ -107,7 +107,7 @@ fn a_reader_thread_follows_a_writer_over_segments() {
             let sequence = append(&mut journal, count).unwrap();
             journaled.store(sequence.0, Ordering::Release);
             // A look from outside in the middle of it all finds nothing wrong.
-            if sequence.0 % 1200 == 0 {
+            if sequence.0.is_multiple_of(1200) {
                 verify(&storage, &mut |_| {}).unwrap();
             }
         }
