@@ -333,21 +333,29 @@ fn a_stop_sends_the_reports_of_what_came_before_it() {
 }
 
 #[test]
-fn connections_are_limited_in_all_and_by_address_and_must_log_in() {
-    let venue = Venue::start(SLOTS, |config| {
-        config.listener.connections_per_address_max = 3;
-        config.session.login_deadline = Duration::from_millis(300);
-    });
-    let mut live = Client::live(&venue, 0);
-    let mut idle: Vec<Client> = (0..2).map(|_| Client::connect(&venue)).collect();
-    let mut late = Client::connect(&venue);
-    assert_ne!(late.line(), "A", "one too many is closed");
-    for client in &mut idle {
-        assert_eq!(client.line(), "EOF", "no login came");
+fn connections_are_limited_by_address_and_in_all() {
+    for (in_all, by_address) in [(3, 256), (256, 3)] {
+        let venue = Venue::start(SLOTS, |config| {
+            config.listener.connections_max = in_all;
+            config.listener.connections_per_address_max = by_address;
+            config.session.login_deadline = Duration::from_secs(3_600);
+        });
+        let mut live = Client::live(&venue, 0);
+        let idle: Vec<Client> = (0..2).map(|_| Client::connect(&venue)).collect();
+        let mut late = Client::connect(&venue);
+        assert!(!late.line().starts_with('A'), "one too many is closed");
+        live.orders(1..=1);
+        assert_eq!(live.line(), "S 1");
+        assert_eq!(venue.gateway().stats().turned_away, 1);
+        drop(idle);
     }
-    live.orders(1..=1);
-    assert_eq!(live.line(), "S 1");
-    assert_eq!(venue.gateway().stats().turned_away, 1);
+}
+
+#[test]
+fn a_connection_that_does_not_log_in_is_closed() {
+    let venue = Venue::start(SLOTS, |config| config.session.login_deadline = Duration::from_millis(50));
+    let mut idle = Client::connect(&venue);
+    assert_eq!(idle.line(), "EOF");
 }
 
 #[test]
