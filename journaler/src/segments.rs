@@ -5,8 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::Sequence;
 
 use crate::error::{Context, Result};
-use crate::storage::SharedStorage;
+use crate::storage::{SharedStorage, StorageFile};
 use crate::survey::JOURNAL_FOLDER;
+
+/// Segments that [`Segments::sync`] syncs at most. The journal hands each one that it closes to a thread that syncs it, and
+/// waits where that is more than a few behind: what is older than so many is durable.
+const UNSYNCED_MAX: usize = 32;
 
 /// A segment that no more is written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +30,13 @@ pub struct ClosedSegment {
 pub struct Segments {
     storage: SharedStorage,
     closed: Arc<Mutex<Vec<ClosedSegment>>>,
+    /// At level `memory`: the segment that is written, and those before it that [`Segments::sync`] has not covered.
+    unsynced: Arc<Mutex<Vec<Arc<dyn StorageFile>>>>,
 }
 
 impl Segments {
     pub(crate) fn new(storage: SharedStorage, closed: Vec<ClosedSegment>) -> Self {
-        Self { storage, closed: Arc::new(Mutex::new(closed)) }
+        Self { storage, closed: Arc::new(Mutex::new(closed)), unsynced: Arc::default() }
     }
 
     /// The storage that the segments are on.
@@ -50,6 +56,34 @@ impl Segments {
 
     pub(crate) fn push(&self, segment: ClosedSegment) {
         self.lock().push(segment);
+    }
+
+    fn lock_unsynced(&self) -> MutexGuard<'_, Vec<Arc<dyn StorageFile>>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells that a segment is begun whose batches nobody waits for to be durable.
+    pub(crate) fn begin_unsynced(&self, file: Arc<dyn StorageFile>) {
+        let mut unsynced = self.lock_unsynced();
+        if unsynced.len() == UNSYNCED_MAX {
+            unsynced.remove(0);
+        }
+        unsynced.push(file);
+    }
+
+    /// At level `memory`, where the journal itself syncs only when it is idle: makes durable all that was journaled before
+    /// the call. At `disk` it is so already. Waits for the disk: for a low-priority thread.
+    ///
+    /// # Errors
+    /// `Io`, which is fatal.
+    pub fn sync(&self) -> Result<()> {
+        let files = self.lock_unsynced().clone();
+        for file in &files {
+            file.sync_data().context("sync", JOURNAL_FOLDER)?;
+        }
+        // The last of them may be written still.
+        self.lock_unsynced().drain(..files.len().saturating_sub(1));
+        Ok(())
     }
 
     /// Removes the segments all of whose frames are older than `keep_from`, oldest first, and gives what was removed.

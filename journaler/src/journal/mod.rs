@@ -317,6 +317,9 @@ impl Journal {
         let header = self.position.segment_header(self.options.cluster_id, number);
         let seed = self.buffer.segment_header(&header);
         self.last_number = number;
+        if self.options.durability == Durability::Memory {
+            self.segments.begin_unsynced(Arc::clone(&prepared.file));
+        }
         self.current = Some(Current {
             file: prepared.file,
             path: prepared.path,

@@ -6,7 +6,7 @@ use protocol::Sequence;
 
 use super::buffer::WriteBuffer;
 use super::prepare::{self, Prepared, Preparer};
-use super::{Current, Journal, JournalOptions};
+use super::{Current, Durability, Journal, JournalOptions};
 use crate::error::{Context, JournalError, Result};
 use crate::format::BatchKind;
 use crate::recovery::{self, Ending, TornTail};
@@ -108,13 +108,19 @@ impl Journal {
                 seed,
             }),
         };
+        let segments = Segments::new(Arc::clone(&storage), closed);
+        if let Some(Current { file, .. }) = &current
+            && options.durability == Durability::Memory
+        {
+            segments.begin_unsynced(Arc::clone(file));
+        }
         let last_number =
             begun.checked_sub(1).and_then(|place| survey.segments.get(place)).map_or(0, |found| found.number);
         let mut preparer =
             Preparer::new(Arc::clone(&storage), options.segment_bytes, options.preparation, ready)?;
         preparer.request(last_number + 1)?;
         Ok(Self {
-            segments: Segments::new(Arc::clone(&storage), closed),
+            segments,
             preparer,
             current,
             last_number,
