@@ -1,21 +1,28 @@
 //! What an engine needs done beside its pipeline, by threads of low priority: the report log's fsync and the removal of
-//! what nobody needs any more; and the making of snapshots. It must not touch a ring.
+//! what nobody needs any more; the making of snapshots; the archive. It must not touch a ring.
 
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use journaler::{JournalError, Segments};
+use journaler::{Archiver, JournalError, Segments};
+use protocol::Sequence;
+use ring::Mark;
 use snapshots::{
-    Made, MakerEvent, MakerOptions, RequestError, SnapshotError, SnapshotMaker, SnapshotSchedule,
-    SnapshotStore, SnapshotThread,
+    Made, MakerEvent, MakerOptions, RequestError, SnapshotError, SnapshotMaker, SnapshotStore, SnapshotThread,
 };
 
+use crate::config::EngineConfig;
+use crate::control::Course;
 use crate::engine::StartError;
 use crate::view::EngineView;
 
 /// Lowest priority of a normal thread on Linux.
 const NICE: i32 = 19;
+/// How long a stop waits for an archive command that is running. Its segment is archived again after the next start.
+const ARCHIVE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The housekeeping itself; whoever has it decides when.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ pub(crate) struct House {
     view: EngineView,
     segments: Segments,
     store: SnapshotStore,
+    /// Last sequence that the archive has, where there is one.
+    archived: Option<Arc<Mark>>,
 }
 
 /// Why housekeeping failed: fatal, since it writes.
@@ -36,17 +45,31 @@ pub(crate) enum HouseError {
 
 impl House {
     pub(crate) fn new(view: EngineView, segments: Segments, store: SnapshotStore) -> Self {
-        Self { view, segments, store }
+        Self { view, segments, store, archived: None }
     }
 
-    /// Makes the reports written so far durable, and removes the journal's segments that no start needs any more.
+    /// Makes durable what was written so far, and removes the journal's segments that no start needs any more.
     pub(crate) fn keep(&self) -> Result<(), HouseError> {
         let log = &self.view.report_log;
+        self.sync_journal()?;
         sync_reports(&self.view)?;
-        let needed = self.store.journal_needed_from()?.min(log.durable_mark().next());
+        let archived = self.archived.as_ref().map_or(Sequence(u64::MAX), |mark| Sequence(mark.get()).next());
+        let needed = self.store.journal_needed_from()?.min(log.durable_mark().next()).min(archived);
         for segment in self.segments.prune(needed)? {
             tracing::info!(file = segment.path, last = segment.last_sequence.0, "journal segment pruned");
         }
+        Ok(())
+    }
+
+    /// At level `memory`: makes the journal durable up to where it is now. The journal itself does so only when it is idle,
+    /// and everything that must stay behind what is durable would wait for that. At `disk` there is nothing to do.
+    fn sync_journal(&self) -> Result<(), JournalError> {
+        let journaled = self.view.marks().journaled_sequence();
+        if self.view.journal().durable_sequence() >= journaled {
+            return Ok(());
+        }
+        self.segments.sync()?;
+        self.view.journal().set_durable(journaled);
         Ok(())
     }
 
@@ -84,80 +107,163 @@ pub enum MakeSnapshotError {
     Request(#[from] RequestError),
 }
 
-/// The two threads. Dropping them stops and joins them.
+/// The threads. Dropping them stops and joins them.
 #[derive(Debug)]
 pub(crate) struct Background {
     view: EngineView,
     // Declared first: it must be gone before the data directory's lock is.
     snapshots: SnapshotThread,
-    stop: Option<SyncSender<()>>,
-    housekeeping: Option<JoinHandle<()>>,
+    housekeeping: Thread,
+    archive: Option<Thread>,
 }
 
 impl Background {
-    pub(crate) fn spawn(
-        house: House,
-        interval: Duration,
-        schedule: SnapshotSchedule,
-        options: MakerOptions,
-    ) -> Result<Self, StartError> {
-        let maker = SnapshotMaker::new(house.store.clone(), options);
-        let (view, marks, teller) = (house.view.clone(), house.view.clone(), house.view.clone());
+    pub(crate) fn spawn(mut house: House, config: &EngineConfig) -> Result<Self, StartError> {
+        let view = house.view.clone();
+        let maker = SnapshotMaker::new(house.store.clone(), config.maker());
+        let (marks, teller) = (view.clone(), view.clone());
         let snapshots = SnapshotThread::spawn(
             maker,
-            schedule,
+            config.snapshots,
             move || House::marks(&marks),
-            move |event| match event {
-                MakerEvent::Made(made) => {
-                    tracing::info!(
-                        sequence = made.header.sequence.0,
-                        replayed = made.replayed,
-                        "snapshot made"
-                    );
-                }
-                MakerEvent::Postponed(error) => tracing::warn!(%error, "snapshot postponed"),
-                MakerEvent::Failed(error) => teller.control.fail(&format_args!("snapshot: {error}")),
-            },
+            move |event| tell(&teller, event),
         )?;
-        let (stop, stopped) = mpsc::sync_channel(1);
-        let housekeeping = thread::Builder::new()
-            .name("housekeeping".to_owned())
-            .spawn(move || {
-                // On Linux the call is about the calling thread; without it the work is done all the same.
-                if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                    tracing::warn!(%error, "the housekeeping thread keeps its priority");
-                }
-                loop {
-                    let last = match stopped.recv_timeout(interval) {
-                        Err(RecvTimeoutError::Timeout) => false,
-                        Ok(()) | Err(RecvTimeoutError::Disconnected) => true,
-                    };
-                    if let Err(error) = house.keep() {
-                        house.view.control.fail(&format_args!("housekeeping: {error}"));
-                        return;
-                    }
-                    if last {
-                        return;
-                    }
-                }
-            })
-            .map_err(StartError::Thread)?;
-        Ok(Self { view, snapshots, stop: Some(stop), housekeeping: Some(housekeeping) })
+        let archive = match &config.archive {
+            None => None,
+            Some(options) => {
+                let archiver = Archiver::open(house.segments.clone(), options.clone())?;
+                let archived = Arc::new(Mark::new(archiver.archived_sequence().0));
+                house.archived = Some(Arc::clone(&archived));
+                let (view, interval) = (view.clone(), config.housekeeping_interval);
+                let work = move |stop: &Receiver<()>| archive(archiver, &archived, &view, interval, stop);
+                Some(Thread::spawn("archive", work).map_err(StartError::Thread)?)
+            }
+        };
+        let interval = config.housekeeping_interval;
+        let work = move |stop: &Receiver<()>| housekeeping(&house, interval, stop);
+        let housekeeping = Thread::spawn("housekeeping", work).map_err(StartError::Thread)?;
+        Ok(Self { view, snapshots, housekeeping, archive })
     }
 
     /// Makes a snapshot now and waits for it.
     pub(crate) fn make_snapshot(&self) -> Result<Option<Made>, MakeSnapshotError> {
-        sync_reports(&self.view)?;
+        sync_reports(&self.view)
+            .inspect_err(|error| self.view.control.fail(&format_args!("report log: {error}")))?;
         Ok(self.snapshots.make()?)
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.housekeeping.take() {
-            // A panic of the thread was reported by the panic hook.
-            let _ = thread.join();
+        self.housekeeping.stop(None);
+        if let Some(archive) = &mut self.archive {
+            archive.stop(Some(ARCHIVE_PATIENCE));
         }
+    }
+}
+
+/// A thread of low priority that is told to stop by the end of its channel.
+#[derive(Debug)]
+struct Thread {
+    stop: Option<SyncSender<()>>,
+    /// Disconnected when the thread's work is done.
+    done: Receiver<()>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    fn spawn(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::sync_channel(0);
+        let (working, done) = mpsc::sync_channel::<()>(0);
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // On Linux the call is about the calling thread; without it the work is done all the same.
+            if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+                tracing::warn!(%error, "a background thread keeps its priority");
+            }
+            work(&stopped);
+            drop(working);
+        })?;
+        Ok(Self { stop: Some(stop), done, handle: Some(handle) })
+    }
+
+    /// Stops and joins the thread; leaves it behind where it isn't done within `patience`.
+    fn stop(&mut self, patience: Option<Duration>) {
+        self.stop = None;
+        let late = patience
+            .is_some_and(|patience| self.done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout));
+        if let Some(handle) = self.handle.take()
+            && !late
+        {
+            // A panic of the thread was reported by the panic hook.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Waits for the next round; `false` when there is none because the engine stops.
+fn next_round(interval: Duration, stop: &Receiver<()>) -> bool {
+    stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout)
+}
+
+fn housekeeping(house: &House, interval: Duration, stop: &Receiver<()>) {
+    loop {
+        let goes_on = next_round(interval, stop);
+        // An engine that was abandoned leaves its data as a kill would.
+        if house.view.control.is_at_least(Course::Abandoned) {
+            return;
+        }
+        if let Err(error) = house.keep() {
+            house.view.control.fail(&format_args!("housekeeping: {error}"));
+            return;
+        }
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+fn archive(
+    mut archiver: Archiver,
+    archived: &Mark,
+    view: &EngineView,
+    interval: Duration,
+    stop: &Receiver<()>,
+) {
+    while next_round(interval, stop) {
+        loop {
+            match archiver.run_once() {
+                Ok(Some(segment)) => {
+                    archived.advance(segment.last_sequence.0);
+                    tracing::info!(
+                        file = segment.path,
+                        last = segment.last_sequence.0,
+                        "journal segment archived"
+                    );
+                }
+                Ok(None) => break,
+                // The operator's command or copy: the segment stays, and is tried again in the next round.
+                Err(error @ JournalError::Archive { .. }) => {
+                    tracing::error!(%error, "archive failed");
+                    break;
+                }
+                Err(error) => {
+                    view.control.fail(&format_args!("archive: {error}"));
+                    return;
+                }
+            }
+            if view.control.is_at_least(Course::Stopping) {
+                return;
+            }
+        }
+    }
+}
+
+fn tell(view: &EngineView, event: MakerEvent) {
+    match event {
+        MakerEvent::Made(made) => {
+            tracing::info!(sequence = made.header.sequence.0, replayed = made.replayed, "snapshot made");
+        }
+        MakerEvent::Postponed(error) => tracing::warn!(%error, "snapshot postponed"),
+        MakerEvent::Failed(error) => view.control.fail(&format_args!("snapshot: {error}")),
     }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use journaler::{JournalOptions, ReportLogOptions};
+use journaler::{ArchiveOptions, JournalOptions, ReportLogOptions};
 use ring::WaitStrategy;
 use snapshots::{MakerOptions, SNAPSHOTS_KEPT_MIN, SnapshotSchedule};
 
@@ -35,6 +35,8 @@ pub struct EngineConfig {
     pub snapshots: SnapshotSchedule,
     /// Snapshots that are kept, at least two.
     pub snapshots_kept: usize,
+    /// Where closed segments are copied to before they may be removed.
+    pub archive: Option<ArchiveOptions>,
     /// The time.
     pub clock: Clock,
     /// What ends the process.
@@ -61,6 +63,7 @@ impl EngineConfig {
             housekeeping_interval: Duration::from_secs(2),
             snapshots: SnapshotSchedule::default(),
             snapshots_kept: SNAPSHOTS_KEPT_MIN,
+            archive: None,
             clock: Clock::system(),
             fatal: Fatal::exit(),
         }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use exchange::Exchange;
-use journaler::SharedStorage;
+use journaler::{JournalError, SharedStorage};
 use protocol::Egress;
 use ring::{Ingress, PublishError, RingError};
 use snapshots::{Made, Progress, SnapshotError};
@@ -46,6 +46,9 @@ pub enum StartError {
     /// The snapshot thread.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The archive's mark.
+    #[error(transparent)]
+    Archive(#[from] JournalError),
 }
 
 impl Engine {
@@ -79,8 +82,7 @@ impl Engine {
         for runner in runners {
             handle.threads.push(runner.spawn().map_err(StartError::Thread)?);
         }
-        let background =
-            Background::spawn(house, config.housekeeping_interval, config.snapshots, config.maker())?;
+        let background = Background::spawn(house, config)?;
         handle.background = Some(Arc::new(background));
         Ok(handle)
     }

@@ -176,7 +176,8 @@ impl JournalMetrics {
     }
 
     pub(crate) fn set_durable(&self, to: Sequence) {
-        self.durable.store(to.0, Ordering::Release);
+        // A maximum, since at level `memory` the journal stage and the housekeeping both find out.
+        self.durable.fetch_max(to.0, Ordering::Release);
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use journaler::{Durability, RealStorage, SharedStorage};
-use pipeline::{Clock, Engine, EngineConfig, EngineHandle, Fatal, ThreadPlan};
+use journaler::{ArchiveOptions, Durability, JournalError, ReadBack, RealStorage, SharedStorage};
+use pipeline::{Clock, Engine, EngineConfig, EngineHandle, Fatal, OpenError, Opened, ThreadPlan};
 use protocol::{Body, FrameWriter, Sequence, Side, TradingDay};
 use ring::WaitStrategy;
 
@@ -29,8 +29,19 @@ fn real_config(plan: ThreadPlan, durability: Durability) -> EngineConfig {
     config
 }
 
+/// Opens the directory. A child that another test forks holds the lock's file too, until it has become its program.
+fn open(storage: &SharedStorage, config: &EngineConfig) -> Opened {
+    for _ in 0..1_000 {
+        match Engine::open(Arc::clone(storage), config, &mut |_| ()) {
+            Err(OpenError::Journal(JournalError::Locked { .. })) => thread::sleep(Duration::from_millis(5)),
+            opened => return opened.expect("the data directory opens"),
+        }
+    }
+    panic!("the directory stays locked");
+}
+
 fn start(storage: &SharedStorage, config: &EngineConfig) -> (EngineHandle, Recorder) {
-    let opened = Engine::open(Arc::clone(storage), config, &mut |_| ()).expect("the data directory opens");
+    let opened = open(storage, config);
     let recorder = Recorder::default();
     let engine = Engine::start(config, opened, Box::new(recorder.clone())).expect("the engine starts");
     (engine, recorder)
@@ -89,7 +100,7 @@ fn every_plan_of_threads_answers_everybody_and_comes_back_the_same() {
         assert_eq!(view.reports_durable_sequence(), exchange.sequence());
         let told = acknowledged(&recorder, &view.report_reader());
 
-        let opened = Engine::open(Arc::clone(&storage), &config, &mut |_| ()).unwrap();
+        let opened = open(&storage, &config);
         assert!(opened.found().journal.clean_stop);
         assert_eq!(opened.exchange().state_hash(), exchange.state_hash());
         assert_eq!(opened.exchange().running_hash(), exchange.running_hash());
@@ -114,7 +125,7 @@ fn an_engine_that_is_killed_loses_nothing_that_it_told() {
         next += 1_500;
         // In the middle of the work: whatever the stages have in hand is lost with them.
         drop(engine);
-        let opened = Engine::open(Arc::clone(&storage), &config, &mut |_| ()).unwrap();
+        let opened = open(&storage, &config);
         assert!(!opened.found().journal.clean_stop);
         let told = recorder.acknowledged();
         for ((session, day), last) in told {
@@ -160,6 +171,44 @@ fn snapshots_are_made_on_demand() {
     });
     let made = made.expect("a checkpoint comes with every tick");
     assert!(engine.stop(PATIENCE).drained);
-    let opened = Engine::open(storage, &config, &mut |_| ()).unwrap();
+    let opened = open(&storage, &config);
     assert_eq!(opened.found().from_snapshot, Some(made.header.sequence));
+}
+
+#[test]
+fn a_segment_stays_until_the_archive_has_it() {
+    let (folder, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let storage: SharedStorage = Arc::new(RealStorage::create(folder.path()).unwrap());
+    let mut config = real_config(ThreadPlan::for_cores(2), Durability::Memory);
+    config.tick_interval = Duration::from_millis(1);
+    config.journal.segment_bytes = 64 * 1024;
+    config.archive = Some(ArchiveOptions {
+        command: "test -e \"$RINGPIT_COPY.no\" || cp \"$RINGPIT_SEGMENT\" \"$RINGPIT_COPY\"".to_owned(),
+        read_back: ReadBack::Folder(copies.path().to_path_buf()),
+        timeout: PATIENCE,
+    });
+    // The second segment can't be archived.
+    std::fs::write(copies.path().join("segment-0000000002.no"), "").unwrap();
+    let (engine, _) = start(&storage, &config);
+    publish_all(&engine, &Flow::new(0).opening());
+    for round in 0..3 {
+        publish_all(&engine, &orders(SESSIONS[0], 1, 1 + 3_000 * round..1 + 3_000 * (round + 1)));
+        (0..10_000).find(|_| {
+            thread::sleep(Duration::from_millis(1));
+            engine.snapshots().make().expect("no error").is_some()
+        });
+    }
+    let names = || {
+        let mut names = storage.list("journal").unwrap();
+        names.retain(|name| name.starts_with("segment-"));
+        names
+    };
+    let first_gone = (0..10_000).any(|_| {
+        thread::sleep(Duration::from_millis(1));
+        !names().contains(&"segment-0000000001".to_owned())
+    });
+    assert!(first_gone, "what is archived and not needed is removed");
+    assert!(engine.stop(PATIENCE).drained);
+    assert!(names().contains(&"segment-0000000002".to_owned()), "{:?}", names());
+    assert!(copies.path().join("segment-0000000001").exists());
 }
