@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use journaler::{Archiver, JournalError, Segments};
 use protocol::Sequence;
@@ -16,7 +16,7 @@ use snapshots::{
 
 use crate::config::EngineConfig;
 use crate::control::Course;
-use crate::engine::StartError;
+use crate::engine::{STOP_LOOK_EVERY, StartError};
 use crate::view::EngineView;
 
 /// Lowest priority of a normal thread on Linux.
@@ -166,37 +166,37 @@ impl Drop for Background {
 #[derive(Debug)]
 struct Thread {
     stop: Option<SyncSender<()>>,
-    /// Disconnected when the thread's work is done.
-    done: Receiver<()>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Thread {
     fn spawn(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::sync_channel(0);
-        let (working, done) = mpsc::sync_channel::<()>(0);
         let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
             // On Linux the call is about the calling thread; without it the work is done all the same.
             if let Err(error) = rustix::process::setpriority_process(None, NICE) {
                 tracing::warn!(%error, "a background thread keeps its priority");
             }
             work(&stopped);
-            drop(working);
         })?;
-        Ok(Self { stop: Some(stop), done, handle: Some(handle) })
+        Ok(Self { stop: Some(stop), handle: Some(handle) })
     }
 
     /// Stops and joins the thread; leaves it behind where it isn't done within `patience`.
     fn stop(&mut self, patience: Option<Duration>) {
         self.stop = None;
-        let late = patience
-            .is_some_and(|patience| self.done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout));
-        if let Some(handle) = self.handle.take()
-            && !late
+        let Some(handle) = self.handle.take() else { return };
+        let asked = Instant::now();
+        while let Some(patience) = patience
+            && !handle.is_finished()
         {
-            // A panic of the thread was reported by the panic hook.
-            let _ = handle.join();
+            if asked.elapsed() > patience {
+                return;
+            }
+            thread::sleep(STOP_LOOK_EVERY);
         }
+        // A panic of the thread was reported by the panic hook.
+        let _ = handle.join();
     }
 }
 

@@ -22,7 +22,7 @@ use crate::view::EngineView;
 use crate::wiring::{Wired, wire};
 
 /// How often a stop looks whether the threads have ended.
-const STOP_LOOK_EVERY: Duration = Duration::from_millis(1);
+pub(crate) const STOP_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Makes engines.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +188,12 @@ impl Drop for EngineHandle {
         self.join();
     }
 }
+
+const _: () = {
+    const fn for_any_thread<T: Send + Sync>() {}
+    for_any_thread::<SnapshotRequests>();
+    for_any_thread::<EngineView>();
+};
 
 /// Asks a running engine for snapshots.
 #[derive(Clone, Debug)]
