@@ -51,8 +51,8 @@ impl Book {
     /// Whether bids and asks overlap. In continuous trading they never do.
     #[inline]
     pub(crate) fn is_crossed(&self) -> bool {
-        match (self.bids.best(), self.asks.best()) {
-            (Some(bid), Some(ask)) => bid.key >= price(Side::Sell, ask.key).0,
+        match (self.bids.best_key(), self.asks.best_key()) {
+            (Some(bid), Some(ask)) => bid >= price(Side::Sell, ask).0,
             _ => false,
         }
     }
@@ -62,7 +62,7 @@ impl Book {
     pub(crate) fn would_trade(&self, side: Side, limit: Option<Price>) -> bool {
         let opposite = side.opposite();
         let worst = limit.map_or(i64::MIN, |price| key(opposite, price));
-        self.side(opposite).best().is_some_and(|level| level.key >= worst)
+        self.side(opposite).best_key().is_some_and(|best| best >= worst)
     }
 
     /// Whether `quantity` could be traded by an order of `side` with that limit. It looks at no more than it must.

@@ -35,6 +35,8 @@ pub(crate) struct Place {
 /// One side of a book.
 #[derive(Debug, Default)]
 pub(crate) struct Ladder {
+    /// Key of the best level, so that nobody reads `near` only to learn that an order does not trade.
+    best_key: Option<i64>,
     /// The best levels, worst first. Empty only where `far` is.
     near: Vec<Level>,
     /// The other levels in blocks that are never empty, worst block first, each worst first, all worse than `near`.
@@ -42,6 +44,12 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
+    /// Key of the best level.
+    #[inline]
+    pub(crate) fn best_key(&self) -> Option<i64> {
+        self.best_key
+    }
+
     /// The best level.
     #[inline]
     pub(crate) fn best(&self) -> Option<&Level> {
@@ -154,6 +162,7 @@ impl Ladder {
             Some(block) => &mut self.far[block],
         };
         levels.insert(at, level);
+        self.best_key = self.best_key.max(Some(key));
         &mut levels[at]
     }
 
@@ -167,6 +176,7 @@ impl Ladder {
         } else {
             shrink(&mut self.near);
         }
+        self.best_key = self.near.last().map(|level| level.key);
     }
 }
 
@@ -228,6 +238,7 @@ mod tests {
                 }
             }
             assert_eq!(ladder.best().map(|level| level.key), set.last().copied());
+            assert_eq!(ladder.best_key(), set.last().copied());
             if change % 997 == 0 {
                 assert!(ladder.iter().map(|level| level.key).eq(set.iter().rev().copied()));
                 assert!(ladder.far.iter().all(|block| !block.is_empty() && block.len() <= BLOCK));
