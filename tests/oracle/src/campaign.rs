@@ -9,6 +9,8 @@ use crate::stream::Generator;
 
 /// Commands between two comparisons of all that rests.
 const STATE_CHECKED_EVERY: usize = 50;
+/// Longest stream that is checked whole after each command while it is shrunk.
+const CHECKED_AT_EVERY_STEP: usize = 64;
 /// Shorter streams that are tried before the shortest so far is good enough.
 const TRIALS_MAX: usize = 20_000;
 
@@ -48,12 +50,18 @@ pub fn run(seed: u64, commands: usize, fault: Option<Fault>) -> Result<Duel, Box
     Ok(duel)
 }
 
-/// How a stream fails when everything is checked after each command.
+/// How a stream fails. Short ones are checked whole after each command, long ones now and then.
 fn failure(commands: &[Command], fault: Option<Fault>) -> Option<Mismatch> {
+    let every = if commands.len() <= CHECKED_AT_EVERY_STEP { 1 } else { STATE_CHECKED_EVERY };
     let mut duel = Duel::new(fault);
-    for command in commands {
-        let checked =
-            duel.step(command).map(|_| ()).and_then(|()| duel.check_state()).and_then(|()| duel.round_trip());
+    for (number, command) in commands.iter().enumerate() {
+        let checked = duel.step(command).map(|_| ()).and_then(|()| {
+            if (number + 1).is_multiple_of(every) || number + 1 == commands.len() {
+                duel.check_state()?;
+                duel.round_trip()?;
+            }
+            Ok(())
+        });
         if let Err(mismatch) = checked {
             return Some(mismatch);
         }

@@ -58,8 +58,7 @@ impl Duel {
         self.steps
     }
 
-    /// Applies a command to both. It goes through its frame, as all commands do; a tick gets the engine's own last
-    /// checkpoint.
+    /// Applies a command of a made-up stream to both: a tick gets the engine's own last checkpoint.
     ///
     /// # Errors
     /// What differs in events, sessions, timers or counts.
@@ -72,10 +71,17 @@ impl Duel {
                 checkpoint_hash: last.map_or(0, |checkpoint| checkpoint.running_hash),
             };
         }
+        self.replay(&command)
+    }
+
+    /// Applies a command of a journal to both, as it is. It goes through its frame, as all commands do.
+    ///
+    /// # Errors
+    /// What differs in events, sessions, timers or counts, or from a checkpoint that a tick carries.
+    pub fn replay(&mut self, command: &Command) -> Result<&[Output], Mismatch> {
         let step = self.steps;
         self.steps += 1;
-        let checked = self.apply(&command);
-        checked.map_err(|what| Mismatch { step, what })?;
+        self.apply(command).map_err(|what| Mismatch { step, what })?;
         Ok(&self.outputs)
     }
 
