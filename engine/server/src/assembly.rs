@@ -7,7 +7,7 @@ use std::time::Duration;
 use exchange::Exchange;
 use gateway::credentials::{self, Verifier};
 use gateway::{GatewayConfig, HubSeed, ListenerLimits, SessionLimits, ThrottleLimits};
-use journaler::JournalOptions;
+use journaler::{ARCHIVE_TIMEOUT_DEFAULT, ArchiveOptions, JournalOptions};
 use pipeline::{EngineConfig, Fatal};
 use protocol::{Credential, Role, UserName};
 use rand::RngExt;
@@ -45,6 +45,11 @@ pub fn engine(config: &Config, cluster_id: u128) -> EngineConfig {
             ..base.snapshots
         },
         snapshots_kept: config.snapshots.keep,
+        archive: config.journal.archive.as_ref().map(|archive| ArchiveOptions {
+            command: archive.command.clone(),
+            read_back: archive.read_back.clone(),
+            timeout: ARCHIVE_TIMEOUT_DEFAULT,
+        }),
         fatal: Fatal::new(end_with),
         ..base
     }

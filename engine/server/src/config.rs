@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use journaler::ReadBack;
 use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
 use ring::WaitStrategy;
@@ -48,8 +49,17 @@ pub struct JournalConfig {
     pub segment_bytes: u64,
     /// Free space below which new orders are refused.
     pub reserve_bytes: u64,
-    /// Program and arguments run for each closed segment.
-    pub archive_command: Option<Vec<String>>,
+    /// How closed segments are archived.
+    pub archive: Option<Archive>,
+}
+
+/// How closed segments are archived before they may be pruned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Archive {
+    /// Run by `sh -c` for each closed segment.
+    pub command: String,
+    /// Where its copy is read back from.
+    pub read_back: ReadBack,
 }
 
 /// See `[snapshots]`.

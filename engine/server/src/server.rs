@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gateway::{Admission, Gateway, GatewayHandle, GatewayParts, Hub};
 use journaler::{RealStorage, SharedStorage};
-use pipeline::{Engine, EngineHandle, EngineView, Opened};
+use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, Opened};
 use protocol::{SessionId, TradingDay};
 use snapshots::SnapshotStore;
 
@@ -53,42 +53,20 @@ impl Server {
         if let Some(file) = ready_file {
             remove(file)?;
         }
-        let storage = RealStorage::create(&config.data)
-            .map_err(|error| CommandError::failed(format!("{}: {error}", config.data.display())))?;
-        let storage: SharedStorage = Arc::new(storage);
-        let data = std::path::absolute(&config.data)
-            .map_err(|error| CommandError::failed(format!("{}: {error}", config.data.display())))?;
+        let (storage, data) = open_directory(&config.data)?;
         let http = HttpServer::start(config.http, Arc::clone(&oversight))
             .map_err(|error| no_http(&config, &data, &error))?;
         oversight.enter(Phase::Recovering);
         let cluster_id = identity::cluster_id(&data, &storage)?;
         let engine_config = assembly::engine(&config, cluster_id);
-        let mut meter = Meter::new("recovering", Without::Log);
-        let opened =
-            Engine::open(Arc::clone(&storage), &engine_config, &mut |at| meter.at(at.done, at.total))
-                .map_err(|error| CommandError::failed(error.to_string()))?;
-        tell_found(&opened, meter);
+        let opened = recover(&storage, &engine_config)?;
+        let (recovered, day) = (opened.exchange().sequence(), opened.exchange().trading_day());
         // From here on the directory is ours: what an earlier process left must not be taken for this one's.
         let ready_files = ready_files(&data, ready_file)?;
         oversight
             .write_token(&data)
             .map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
-
-        let known = assembly::known(opened.exchange());
-        let (wanted, passwords) = assembly::wanted(&config, &data, &known)?;
-        let recovered = opened.exchange().sequence();
-        let day = opened.exchange().trading_day();
-        let last_report =
-            opened.exchange().session(SessionId::SYSTEM).map(|view| view.last_report).unwrap_or_default();
-        let (hub, egress) = Hub::new(&assembly::seed(opened.exchange()));
-        let engine = Engine::start(&engine_config, opened, Box::new(egress))
-            .map_err(|error| CommandError::failed(error.to_string()))?;
-        let mut system =
-            System::new(engine.ingress(), engine.view(), engine_config.clock.clone(), day, last_report);
-        provision(&mut system, &Plan::new(&wanted, &known))?;
-        drop(system);
-        finish_retirement(&data, &wanted)?;
-
+        let (engine, hub, passwords) = start_engine(&config, &engine_config, &data, opened)?;
         let gateway = start_gateway(&config, &engine, hub, &oversight)?;
         let ready = Ready {
             process: std::process::id(),
@@ -227,9 +205,18 @@ fn remove(file: &Path) -> Result<(), CommandError> {
     files::remove_if_there(file).map_err(|error| CommandError::failed(format!("{}: {error}", file.display())))
 }
 
-fn tell_found(opened: &Opened, meter: Meter) {
-    let found = opened.found();
-    let rate = meter.finish();
+/// The data directory, made if it is missing, and its absolute name.
+fn open_directory(data: &Path) -> Result<(SharedStorage, PathBuf), CommandError> {
+    let failed = |error: std::io::Error| CommandError::failed(format!("{}: {error}", data.display()));
+    let storage = RealStorage::create(data).map_err(failed)?;
+    Ok((Arc::new(storage), std::path::absolute(data).map_err(failed)?))
+}
+
+fn recover(storage: &SharedStorage, config: &EngineConfig) -> Result<Opened, CommandError> {
+    let mut meter = Meter::new("recovering", Without::Log);
+    let opened = Engine::open(Arc::clone(storage), config, &mut |at| meter.at(at.done, at.total))
+        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let (found, rate) = (opened.found(), meter.finish());
     for refused in &found.refused {
         tracing::warn!(file = refused.file, reason = refused.reason, "snapshot not used");
     }
@@ -241,9 +228,32 @@ fn tell_found(opened: &Opened, meter: Meter) {
         clean_stop = found.journal.clean_stop,
         "recovered"
     );
+    Ok(opened)
 }
 
-/// Brings the log to what the configuration wants.
+/// Starts the engine and brings the log to what the configuration wants.
+fn start_engine(
+    config: &Config,
+    engine_config: &EngineConfig,
+    data: &Path,
+    opened: Opened,
+) -> Result<(EngineHandle, Hub, Option<Passwords>), CommandError> {
+    let exchange = opened.exchange();
+    let known = assembly::known(exchange);
+    let (wanted, passwords) = assembly::wanted(config, data, &known)?;
+    let day = exchange.trading_day();
+    let last_report = exchange.session(SessionId::SYSTEM).map(|view| view.last_report).unwrap_or_default();
+    let (hub, egress) = Hub::new(&assembly::seed(exchange));
+    let engine = Engine::start(engine_config, opened, Box::new(egress))
+        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let clock = engine_config.clock.clone();
+    let mut system = System::new(engine.ingress(), engine.view(), clock, day, last_report);
+    provision(&mut system, &Plan::new(&wanted, &known))?;
+    finish_retirement(data, &wanted)?;
+    Ok((engine, hub, passwords))
+}
+
+/// Publishes a plan, and tells what could not be had.
 fn provision(system: &mut System, plan: &Plan) -> Result<(), CommandError> {
     for conflict in &plan.conflicts {
         tracing::error!("{conflict}");

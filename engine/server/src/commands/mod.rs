@@ -1,5 +1,6 @@
 //! The command line: which commands there are, and which module runs each.
 
+pub mod backup;
 pub mod check_config;
 pub mod data;
 pub mod journal;
@@ -36,6 +37,8 @@ enum Command {
     Journal(journal::JournalArgs),
     Snapshot(snapshot::SnapshotArgs),
     Replay(replay::ReplayArgs),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
 }
 
 impl Cli {
@@ -50,6 +53,8 @@ impl Cli {
             Some(Command::Journal(args)) => journal::run(&args),
             Some(Command::Snapshot(args)) => snapshot::run(&args),
             Some(Command::Replay(args)) => replay::run(&args),
+            Some(Command::Backup(args)) => backup::run(&args),
+            Some(Command::Restore(args)) => backup::run_restore(&args),
             Some(Command::Serve(args)) => serve::run(&args),
             None => serve::run(&self.serve),
         }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use journaler::ReadBack;
 use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
 use ring::WaitStrategy;
@@ -13,8 +14,8 @@ use super::raw::{
     RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog, RawSnapshots, RawUsers, Wait,
 };
 use super::{
-    Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides, SnapshotConfig,
-    UserConfig,
+    Archive, Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides,
+    SnapshotConfig, UserConfig,
 };
 
 const MIB: u64 = 1 << 20;
@@ -69,7 +70,7 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
     }
     Ok(Config {
         data,
-        journal: journal(raw.journal)?,
+        journal: journal(raw.journal, folder)?,
         snapshots: snapshots(&raw.snapshots)?,
         engine: engine(raw.engine)?,
         capacities: capacities(&raw.capacities)?,
@@ -81,7 +82,7 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
     })
 }
 
-fn journal(raw: RawJournal) -> Result<JournalConfig, Refusal> {
+fn journal(raw: RawJournal, folder: &Path) -> Result<JournalConfig, Refusal> {
     within("journal.segment_mib", raw.segment_mib, &SEGMENT_MIB)?;
     within("journal.reserve_mib", raw.reserve_mib, &RESERVE_MIB)?;
     if raw.reserve_mib < 2 * raw.segment_mib {
@@ -91,15 +92,42 @@ fn journal(raw: RawJournal) -> Result<JournalConfig, Refusal> {
         );
         return Err(("journal.reserve_mib", problem));
     }
-    if raw.archive_command.as_ref().is_some_and(|command| command.first().is_none_or(String::is_empty)) {
-        return Err(("journal.archive_command", "is empty; name a program, or leave the key out".to_owned()));
-    }
     Ok(JournalConfig {
         durability: raw.durability,
         segment_bytes: raw.segment_mib * MIB,
         reserve_bytes: raw.reserve_mib * MIB,
-        archive_command: raw.archive_command,
+        archive: archive(raw.archive_command, raw.archive_folder, raw.archive_read_command, folder)?,
     })
+}
+
+fn archive(
+    command: Option<String>,
+    copies: Option<PathBuf>,
+    read_command: Option<String>,
+    folder: &Path,
+) -> Result<Option<Archive>, Refusal> {
+    let Some(command) = command else {
+        if copies.is_some() || read_command.is_some() {
+            return Err((
+                "journal.archive_command",
+                "must be given where a copy is to be read back".to_owned(),
+            ));
+        }
+        return Ok(None);
+    };
+    if command.trim().is_empty() {
+        return Err(("journal.archive_command", "is empty; give a command, or leave the key out".to_owned()));
+    }
+    let read_back = match (copies, read_command) {
+        (Some(copies), None) => ReadBack::Folder(folder.join(non_empty("journal.archive_folder", copies)?)),
+        (None, Some(command)) => ReadBack::Command(command),
+        _ => {
+            let problem = "give either journal.archive_folder, where the command leaves its copy, or \
+                           journal.archive_read_command, which prints it: a copy that is not read back may not be one";
+            return Err(("journal.archive_command", problem.to_owned()));
+        }
+    };
+    Ok(Some(Archive { command, read_back }))
 }
 
 fn snapshots(raw: &RawSnapshots) -> Result<SnapshotConfig, Refusal> {

@@ -28,7 +28,9 @@ pub(crate) struct RawJournal {
     pub durability: Durability,
     pub segment_mib: u64,
     pub reserve_mib: u64,
-    pub archive_command: Option<Vec<String>>,
+    pub archive_command: Option<String>,
+    pub archive_folder: Option<PathBuf>,
+    pub archive_read_command: Option<String>,
 }
 
 /// What a frame must have reached before it takes effect.
@@ -147,7 +149,14 @@ impl Default for RawConfig {
 
 impl Default for RawJournal {
     fn default() -> Self {
-        Self { durability: Durability::Disk, segment_mib: 64, reserve_mib: 256, archive_command: None }
+        Self {
+            durability: Durability::Disk,
+            segment_mib: 64,
+            reserve_mib: 256,
+            archive_command: None,
+            archive_folder: None,
+            archive_read_command: None,
+        }
     }
 }
 

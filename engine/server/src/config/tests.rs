@@ -38,7 +38,7 @@ fn example_keys_in_comments_are_valid() {
     let text = text.replace("demonstration = true", "demonstration = false");
     let config = load(&text).expect("the example with all its optional keys");
     assert_eq!(config.engine.threads.threads().len(), 2);
-    assert!(config.journal.archive_command.is_some());
+    assert!(config.journal.archive.is_some());
     assert_eq!(config.instruments.as_deref(), Some(Path::new("/etc/ringpit/instruments.csv")));
     assert!(config.users.operator.is_some());
 }
@@ -79,9 +79,25 @@ fn unsafe_and_impossible_values_are_refused() {
         "ringpit.toml: journal.reserve_mib: 100 is less than two segments of 64 MiB, which cancels need while the disk is full",
     );
     check(
-        "[journal]\narchive_command = []",
-        "ringpit.toml: journal.archive_command: is empty; name a program, or leave the key out",
+        "[journal]
+archive_command = ' '",
+        "ringpit.toml: journal.archive_command: is empty; give a command, or leave the key out",
     );
+    let error = load(
+        "[journal]
+archive_command = 'cp'",
+    )
+    .expect_err("nothing reads it back");
+    assert!(
+        error.starts_with("ringpit.toml: journal.archive_command: give either journal.archive_folder"),
+        "{error}"
+    );
+    let error = load(
+        "[journal]
+archive_folder = 'a'",
+    )
+    .expect_err("nothing copies");
+    assert!(error.starts_with("ringpit.toml: journal.archive_command: must be given"), "{error}");
     check("[snapshots]\nkeep = 1", "ringpit.toml: snapshots.keep: 1 is outside 2 to 1000");
     check("[engine]\ninput_slots = 3000", "ringpit.toml: engine.input_slots: 3000 is not a power of two");
     check(

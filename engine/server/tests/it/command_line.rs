@@ -17,7 +17,8 @@ fn commands() -> Vec<String> {
 #[test]
 fn every_command_has_help_with_an_example() {
     let commands = commands();
-    for expected in ["serve", "check-config", "status"] {
+    for expected in ["serve", "check-config", "status", "journal", "snapshot", "backup", "restore", "replay"]
+    {
         assert!(commands.iter().any(|name| name == expected), "{expected} is not in {commands:?}");
     }
     for name in commands {

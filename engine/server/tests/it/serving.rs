@@ -111,3 +111,60 @@ fn passwords_are_checked() {
     let error = client::Client::connect(config, std::time::Duration::from_secs(10)).expect_err("refused");
     assert!(matches!(error, client::ClientError::Login(..)), "{error:?}");
 }
+
+/// The instruments file says more, and otherwise, at the second start.
+#[test]
+fn instruments_are_added_and_never_changed() {
+    const HEADER: &str =
+        "instrument,symbol,price_scale,quantity_scale,tick_size,lot_size,price_min,price_max,quantity_max";
+    let home = Home::new();
+    let config = home.path("ringpit.toml");
+    std::fs::write(&config, "[instruments]\nfile = 'list.csv'\n").expect("written");
+    let with_config = ["--config", &config.display().to_string()];
+    let list =
+        |lines: &str| std::fs::write(home.path("list.csv"), format!("{HEADER}\n{lines}")).expect("written");
+    list("4,A,2,0,0.01,1,0,1000,1000\n");
+    assert_eq!(home.start(&with_config).terminate(), Some(0), "{}", home.log());
+    list("4,A,2,0,0.05,1,0,1000,1000\n7,B,2,0,0.01,1,0,1000,1000\n");
+    let server = home.start(&with_config);
+    let log = home.log();
+    assert!(log.contains("instrument 4 (A): the file says tick_size 5, the log has tick_size 1"), "{log}");
+    server.get_with("/metrics", &["ringpit_instruments 2"]);
+    let mut trader = server.login("demo");
+    accepted(&mut trader, order(Side::Buy, 1, 101));
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+/// What was a demonstration must not stay open once the server is meant for more.
+#[test]
+fn demonstration_users_are_disabled_when_an_operator_is_named() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let mut trader = server.login("demo");
+    accepted(&mut trader, order(Side::Buy, 1, 100));
+    let kept = server::passwords::Passwords::load(&home.data()).expect("passwords").expect("there");
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+
+    let config = home.path("ringpit.toml");
+    let users = "[users]\ndemonstration = false\noperator = 'ops'\noperator_password_file = 'ops.password'\n";
+    std::fs::write(&config, users).expect("written");
+    let arguments = ["serve", "--config", &config.display().to_string(), "--data", &home.data_text()];
+    let output = ringpit(&[&arguments[..], &["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+    assert!(complaint(&output).contains("ops.password: is not there"), "{}", complaint(&output));
+
+    std::fs::write(home.path("ops.password"), "s3cret\n").expect("written");
+    let server = home.start(&["--config", &config.display().to_string()]);
+    assert!(!is_there(&home.data().join(server::passwords::DEMONSTRATION_FILE)));
+    let login = |name: &str, password: &str| {
+        let user = protocol::UserName::new(name).expect("a name");
+        let password = client::Password::new(password).expect("a password");
+        let config = client::ClientConfig::new(server.ready().native.to_string(), user, password);
+        client::Client::connect(config, std::time::Duration::from_secs(10)).map(drop)
+    };
+    let demo = protocol::UserName::new("demo").expect("a name");
+    let refused = login("demo", kept.of(&demo).expect("its password"));
+    assert!(matches!(refused, Err(client::ClientError::Login(..))), "{refused:?}");
+    login("ops", "s3cret").expect("the operator logs in");
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
