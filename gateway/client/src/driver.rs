@@ -8,11 +8,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use protocol::{
-    Body, DepthSnapshot, InstrumentDefinition, InstrumentId, ReportNumber, RequestId, Symbol, TradingDay,
+    Body, DepthSnapshot, InstrumentDefinition, InstrumentId, ReportNumber, RequestId, TradingDay,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::{ClientConfig, ClientError, ClientEvent, ClientSession, ConnectionLoss, QueryId, SubmitError};
+use crate::{
+    ClientConfig, ClientError, ClientEvent, ClientSession, ConnectionLoss, InstrumentKey, QueryId,
+    SubmitError,
+};
 
 /// Bytes read at a time; a packet has no more than 1,027.
 const READ_BUFFER: usize = 256 * 1024;
@@ -117,18 +120,18 @@ impl Client {
         Ok(self.kept.pop_front())
     }
 
-    /// The definition of the instrument of that symbol; `None` where there is none. Other events are kept meanwhile.
+    /// The definition of an instrument; `None` where there is none. Other events are kept meanwhile.
     ///
     /// # Errors
     /// [`ClientError::NoAnswer`] after `patience`, or why the client ended.
     pub fn instrument(
         &mut self,
-        symbol: Symbol,
+        key: InstrumentKey,
         patience: Duration,
     ) -> Result<Option<InstrumentDefinition>, ClientError> {
         self.ask(
             patience,
-            |session| session.query_instrument(symbol),
+            |session| session.query_instrument(key),
             |id, event| match event {
                 ClientEvent::Instrument(of, definition) if *of == id => Some(Some(*definition)),
                 ClientEvent::QueryRefused(of, _) if *of == id => Some(None),

@@ -34,4 +34,4 @@ pub use driver::Client;
 pub use error::{ClientError, LoginRejection, ServerFault, SubmitError};
 pub use event::{ClientEvent, ConnectionLoss, LoggedIn, Outcome};
 pub use order::{cancel, limit, market, replace};
-pub use session::{ClientSession, QueryId};
+pub use session::{ClientSession, InstrumentKey, QueryId};
