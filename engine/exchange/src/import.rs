@@ -94,8 +94,8 @@ pub struct Importer {
     last_number: u32,
     /// The order just before.
     last_order: Option<OrderPlace>,
-    /// Order ids with their handles, to be listed by session in the order of the ids.
-    listed: Vec<(u64, Handle)>,
+    /// Order ids with their sessions' places and handles, to be listed by session in the order of the ids.
+    listed: Vec<(u64, u32, Handle)>,
 }
 
 /// Where an order is, for the check of canonical order.
@@ -165,12 +165,12 @@ impl Importer {
         {
             return Err(ImportError::Crossed(crossed.definition.instrument.0));
         }
-        self.listed.sort_unstable_by_key(|(order_id, _)| *order_id);
+        self.listed.sort_unstable_by_key(|(order_id, ..)| *order_id);
         if self.listed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(ImportError::Twice("order id"));
         }
-        for (_, handle) in &self.listed {
-            self.exchange.sessions.adopt(&mut self.exchange.orders.arena, *handle);
+        for (_, session, handle) in &self.listed {
+            self.exchange.sessions.adopt(&mut self.exchange.orders.arena, *session, *handle);
         }
         Ok(self.exchange)
     }
@@ -319,7 +319,7 @@ impl Importer {
         let handle = exchange.orders.admit_unlisted(order);
         let book = &mut exchange.instruments.get_mut(place).book;
         exchange.levels += u32::from(book.append(&mut exchange.orders.arena, handle));
-        self.listed.push((record.order_id, handle));
+        self.listed.push((record.order_id, session, handle));
         Ok(())
     }
 

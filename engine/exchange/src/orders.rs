@@ -44,8 +44,9 @@ impl Orders {
     /// Takes in an order that will rest.
     #[inline]
     pub(crate) fn admit(&mut self, sessions: &mut Sessions, order: Order, name: Option<Handle>) -> Handle {
+        let session = order.session;
         let handle = self.admit_unlisted(order);
-        sessions.adopt(&mut self.arena, handle);
+        sessions.adopt(&mut self.arena, session, handle);
         if let Some(name) = name {
             self.rename(handle, name);
         }

@@ -169,8 +169,9 @@ impl Sessions {
 
     /// Puts an order at the young end of its session's list.
     #[inline]
-    pub(crate) fn adopt(&mut self, orders: &mut Arena, handle: Handle) {
-        let session = &mut self.table[orders.get(handle).session as usize];
+    pub(crate) fn adopt(&mut self, orders: &mut Arena, session: u32, handle: Handle) {
+        debug_assert!(orders.get(handle).session == session);
+        let session = &mut self.table[session as usize];
         let older = session.youngest;
         session.youngest = handle;
         session.open_orders += 1;
