@@ -40,23 +40,32 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let storage: SharedStorage = Arc::new(RealStorage::create(folder)?);
     let store = SnapshotStore::open(storage.clone(), 1)?;
-    let hashing = Instant::now();
-    let hash = exchange.state_hash();
-    println!("state hash {hash:016x} in {:.3} s", hashing.elapsed().as_secs_f64());
+    let hash = timed("state hash", || exchange.state_hash());
     for _ in 0..ROUNDS {
-        let writing = Instant::now();
-        let header = store.write(&exchange, Term(1), &mut |_| ControlFlow::Continue(()))?;
-        let seconds = writing.elapsed().as_secs_f64();
-        println!("write and fsync {seconds:.3} s: {} bytes, {} chunks", header.file_bytes, header.chunks);
+        let header =
+            timed("write and fsync", || store.write(&exchange, Term(1), &mut |_| ControlFlow::Continue(())))?;
+        println!("  {} bytes, {} chunks", header.file_bytes, header.chunks);
     }
     drop(exchange);
+    let newest = store.list()?.last().copied().unwrap_or_default();
     for _ in 0..ROUNDS {
-        let loading = Instant::now();
-        let (loaded, _) = store.load(store.list()?.last().copied().unwrap_or_default())?;
-        println!("load and verify {:.3} s", loading.elapsed().as_secs_f64());
+        let (loaded, _) = timed("load and verify", || store.load(newest))?;
         assert_eq!(loaded.state_hash(), hash);
     }
     Ok(())
+}
+
+/// Prints how long the clock and the thread's own CPU time ran.
+fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let (clock, cpu) = (Instant::now(), cpu_seconds());
+    let result = work();
+    println!("{what}: {:.3} s, {:.3} s of CPU", clock.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    result
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn resident_bytes() -> u64 {
