@@ -1,9 +1,9 @@
 //! What may be read of the state, outside the log: metrics, queries, comparison of books. Nothing here changes anything.
 
 use protocol::{
-    AccountId, Capacities, Checkpoint, ClientOrderId, ConnectionId, DepthLevel, DepthSnapshot,
+    AccountId, BookHash, Capacities, Checkpoint, ClientOrderId, ConnectionId, DepthLevel, DepthSnapshot,
     InstrumentDefinition, InstrumentId, OrderFlags, OrderId, Phase, Price, Quantity, ReportNumber, RequestId,
-    Sequence, SessionId, Side, StreamHash, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    Sequence, SessionId, Side, TimeInForce, Timestamp, TradingDay, UserDefinition,
 };
 
 use crate::arena::Handle;
@@ -202,11 +202,10 @@ impl Exchange {
     /// ids of the venue and no times, so that two runs with the same matches agree.
     #[must_use]
     pub fn book_hash(&self) -> u64 {
-        let mut hash = StreamHash::default();
+        let mut hash = BookHash::default();
         self.for_each_order(|order| {
-            hash.pair(order.instrument.0.into(), order.side.to_byte().into());
-            hash.pair(order.price.0 as u64, order.leaves_quantity.0);
-            hash.pair(order.session.0.into(), order.client_order_id.0);
+            let OrderView { instrument, side, price, leaves_quantity, session, client_order_id, .. } = *order;
+            hash.order(instrument, side, price, leaves_quantity, session, client_order_id);
         });
         hash.value()
     }

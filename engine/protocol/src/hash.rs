@@ -1,7 +1,7 @@
 //! The 64-bit stream hash behind the running hash, the state hash and the comparisons of two runs. Fast and well mixed;
 //! it finds accidents, not attackers.
 
-use crate::{Event, SessionId};
+use crate::{ClientOrderId, Event, InstrumentId, Price, Quantity, SessionId, Side};
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const OFFSET: u64 = 0xd1b5_4a32_d192_ed03;
@@ -50,6 +50,35 @@ impl StreamHash {
             word[..chunk.len()].copy_from_slice(chunk);
             self.word(u64::from_le_bytes(word));
         }
+    }
+}
+
+/// Hash of what rests where, so that two runs with the same matches agree: no ids of the venue's own and no times. Orders go
+/// in by instrument, bids before asks, best price first, oldest in the queue first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BookHash(StreamHash);
+
+impl BookHash {
+    /// Takes in one resting order.
+    #[inline]
+    pub fn order(
+        &mut self,
+        instrument: InstrumentId,
+        side: Side,
+        price: Price,
+        leaves_quantity: Quantity,
+        session: SessionId,
+        client_order_id: ClientOrderId,
+    ) {
+        self.0.pair(instrument.0.into(), side.to_byte().into());
+        self.0.pair(price.0 as u64, leaves_quantity.0);
+        self.0.pair(session.0.into(), client_order_id.0);
+    }
+
+    /// The hash over all orders taken in.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.value()
     }
 }
 

@@ -35,7 +35,7 @@ pub use frame::{
     COMMAND_LENGTH_MAX, DecodeError, FORMAT_VERSION, FRAME_LENGTH_MAX, FrameHeader, FrameKind, FrameWriter,
     HEADER_LENGTH, SLOT_LENGTH, TlvType, frame_slots,
 };
-pub use hash::{OutcomeHash, StreamHash};
+pub use hash::{BookHash, OutcomeHash, StreamHash};
 pub use ids::{
     AccountId, ClOrdId, ClOrdIdError, ClientOrderId, ConnectionId, InstrumentId, OrderId, Price, Quantity,
     ReportNumber, RequestId, Sequence, SessionId, Term, Timestamp, TradeId, TradingDay,

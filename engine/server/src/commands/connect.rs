@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use client::{Client, ClientConfig, Password};
+use client::{Client, ClientConfig, InstrumentKey, Password};
 use protocol::{InstrumentDefinition, Symbol, UserName};
 
 use crate::error::CommandError;
@@ -89,7 +89,8 @@ impl ConnectArgs {
         if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
             return Ok(password);
         }
-        let demonstration = Passwords::load(&self.data).map_err(|error| CommandError::failed(error.to_string()))?;
+        let demonstration =
+            Passwords::load(&self.data).map_err(|error| CommandError::failed(error.to_string()))?;
         let password = demonstration.as_ref().and_then(|passwords| passwords.of(user));
         password.map(str::to_owned).ok_or_else(|| {
             CommandError::usage(format!(
@@ -117,7 +118,7 @@ pub fn user_name(text: &str) -> Result<UserName, CommandError> {
 pub fn instrument(client: &mut Client, symbol: &str) -> Result<InstrumentDefinition, CommandError> {
     let unknown = || CommandError::failed(format!("the venue has no instrument {symbol}"));
     let name = Symbol::new(symbol).ok_or_else(unknown)?;
-    client.instrument(name, ANSWER_PATIENCE).map_err(failed)?.ok_or_else(unknown)
+    client.instrument(InstrumentKey::Symbol(name), ANSWER_PATIENCE).map_err(failed)?.ok_or_else(unknown)
 }
 
 /// What ended a client, for the person who ran the command.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Subcommand;
 use client::{Client, ClientEvent, Outcome};
 use protocol::{
-    Body, Capacities, Event, MassCancel, Phase, RequestId, Role, SessionId, Side, UserDefinition,
+    Body, Capacities, Credential, Event, MassCancel, Phase, RequestId, Role, SessionId, Side, UserDefinition,
 };
 use rand::RngExt;
 use serde_json::json;
@@ -50,12 +50,9 @@ enum Action {
     /// Create a user, or give one with the same name and session another password and settings
     #[command(after_help = "Example:\n  RINGPIT_NEW_PASSWORD=secret ringpit ctl add-user alice --session 10")]
     AddUser(UserArgs),
-    /// Disconnect a user and let it log in no more; its orders stay. Needs the user's password, which is set anew
-    #[command(after_help = "Example:\n  ringpit ctl disable-user alice --session 10 --new-password-file alice.txt")]
-    DisableUser(UserArgs),
-    /// Let a disabled user log in again, with the password given
-    #[command(after_help = "Example:\n  ringpit ctl enable-user alice --session 10 --new-password-file alice.txt")]
-    EnableUser(UserArgs),
+    /// Disconnect a user and let it log in no more; its orders stay. add-user with a new password lets it in again
+    #[command(after_help = "Example:\n  ringpit ctl disable-user alice --session 10")]
+    DisableUser(DisableArgs),
     /// End the connection of a session; it may log in again
     #[command(after_help = "Example:\n  ringpit ctl disconnect --session 10")]
     Disconnect(SessionArgs),
@@ -98,6 +95,18 @@ struct UserArgs {
     /// Milliseconds in which a new login prevents that
     #[arg(long, default_value_t = 0)]
     grace_ms: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct DisableArgs {
+    /// Login name
+    name: String,
+    /// Number of the user's session
+    #[arg(long)]
+    session: u32,
+    /// Cancel its orders, too, if it is connected
+    #[arg(long)]
+    cancel_orders: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -178,8 +187,10 @@ pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
         }
     }
     say!("done: {} of {} requests", done.len(), bodies.len());
-    let canceled: u64 = done.iter().map(|event| if let Event::MassCanceled(e) = event { e.orders } else { 0 }).sum();
-    args.output.last_line(&json!({ "requests": bodies.len(), "done": done.len(), "orders_canceled": canceled }));
+    let canceled: u64 =
+        done.iter().map(|event| if let Event::MassCanceled(e) = event { e.orders } else { 0 }).sum();
+    args.output
+        .last_line(&json!({ "requests": bodies.len(), "done": done.len(), "orders_canceled": canceled }));
     Ok(())
 }
 
@@ -193,11 +204,12 @@ enum Prepared<'a> {
 fn prepare(action: &Action) -> Result<Prepared<'_>, CommandError> {
     let one = |body| Ok(Prepared::Bodies(vec![body]));
     match action {
-        Action::AddUser(user) | Action::EnableUser(user) => one(put_user(user, true)?),
-        Action::DisableUser(user) => one(put_user(user, false)?),
+        Action::AddUser(user) => one(put_user(user)?),
+        Action::DisableUser(user) => one(disable_user(user)?),
         Action::Disconnect(args) => one(Body::DisconnectUser(SessionId(args.session))),
         Action::AddInstruments(args) => {
-            let list = instruments::load(&args.file).map_err(|error| CommandError::usage(error.to_string()))?;
+            let list =
+                instruments::load(&args.file).map_err(|error| CommandError::usage(error.to_string()))?;
             Ok(Prepared::Bodies(list.into_iter().map(Body::PutInstrument).collect()))
         }
         Action::Halt(args) => Ok(Prepared::Phase(&args.symbol, Phase::Halted)),
@@ -224,7 +236,7 @@ fn prepare(action: &Action) -> Result<Prepared<'_>, CommandError> {
     }
 }
 
-fn put_user(args: &UserArgs, enabled: bool) -> Result<Body, CommandError> {
+fn put_user(args: &UserArgs) -> Result<Body, CommandError> {
     let name = connect::user_name(&args.name)?;
     let credential = gateway::credentials::hash(&new_password(args)?, rand::rng().random())
         .map_err(|error| CommandError::usage(error.to_string()))?;
@@ -233,9 +245,22 @@ fn put_user(args: &UserArgs, enabled: bool) -> Result<Body, CommandError> {
         name,
         credential,
         role: if args.operator_role { Role::Operator } else { Role::Trader },
-        enabled,
+        enabled: true,
         cancel_on_disconnect: args.cancel_on_disconnect,
         grace_ms: args.grace_ms,
+    }))
+}
+
+/// A disabled user keeps no password: its scheme is one that never verifies.
+fn disable_user(args: &DisableArgs) -> Result<Body, CommandError> {
+    Ok(Body::PutUser(UserDefinition {
+        session: SessionId(args.session),
+        name: connect::user_name(&args.name)?,
+        credential: Credential { scheme: 0, salt: [0; 16], hash: [0; 32] },
+        role: Role::Trader,
+        enabled: false,
+        cancel_on_disconnect: args.cancel_orders,
+        grace_ms: 0,
     }))
 }
 
@@ -247,7 +272,9 @@ fn new_password(args: &UserArgs) -> Result<String, CommandError> {
         return Ok(password);
     }
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map_err(|error| CommandError::failed(format!("standard input: {error}")))?;
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| CommandError::failed(format!("standard input: {error}")))?;
     Ok(line.trim_end().to_owned())
 }
 

@@ -129,7 +129,9 @@ impl Schedule {
             return None;
         }
         let due = match self.rate {
-            Some(rate) => self.start + Duration::from_nanos((u128::from(n) * 1_000_000_000 / u128::from(rate)) as u64),
+            Some(rate) => {
+                self.start + Duration::from_nanos((u128::from(n) * 1_000_000_000 / u128::from(rate)) as u64)
+            }
             None => now,
         };
         self.end.is_none_or(|end| due < end).then_some(due)
@@ -178,7 +180,8 @@ fn check(args: &LoadArgs) -> Result<(), CommandError> {
 }
 
 fn create(path: &PathBuf) -> Result<BufWriter<File>, CommandError> {
-    let file = File::create(path).map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?;
+    let file =
+        File::create(path).map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?;
     Ok(BufWriter::new(file))
 }
 
@@ -246,7 +249,9 @@ fn send(
         let mut refused = 0;
         // A lane whose window is full passes its turn; once all have, answers must come first.
         for _ in 0..BURST * lanes.len() as u64 {
-            let Some(due) = schedule.due(next, now) else { return serve(lanes, tally, outcomes, schedule.measure_from) };
+            let Some(due) = schedule.due(next, now) else {
+                return serve(lanes, tally, outcomes, schedule.measure_from);
+            };
             if due > now {
                 wait = Some(due - now);
                 break;

@@ -2,12 +2,17 @@
 
 pub mod backup;
 pub mod check_config;
+pub mod connect;
+pub mod ctl;
 pub mod data;
+pub mod flow;
 pub mod journal;
+pub mod load;
 pub mod replay;
 pub mod serve;
 pub mod snapshot;
 pub mod status;
+pub mod trade;
 
 use clap::{Parser, Subcommand};
 
@@ -39,6 +44,10 @@ enum Command {
     Replay(replay::ReplayArgs),
     Backup(backup::BackupArgs),
     Restore(backup::RestoreArgs),
+    Trade(trade::TradeArgs),
+    Ctl(ctl::CtlArgs),
+    Load(load::LoadArgs),
+    Flow(flow::FlowArgs),
 }
 
 impl Cli {
@@ -55,6 +64,10 @@ impl Cli {
             Some(Command::Replay(args)) => replay::run(&args),
             Some(Command::Backup(args)) => backup::run(&args),
             Some(Command::Restore(args)) => backup::run_restore(&args),
+            Some(Command::Trade(args)) => trade::run(&args),
+            Some(Command::Ctl(args)) => ctl::run(&args),
+            Some(Command::Load(args)) => load::run(&args),
+            Some(Command::Flow(args)) => flow::run(&args),
             Some(Command::Serve(args)) => serve::run(&args),
             None => serve::run(&self.serve),
         }

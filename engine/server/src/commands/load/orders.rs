@@ -33,7 +33,9 @@ impl FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<u32> = text.split(':').filter_map(|part| part.parse().ok()).collect();
         match parts[..] {
-            [new, cancel, replace] if new > 0 && text.split(':').count() == 3 && new.max(cancel).max(replace) <= 1000 => {
+            [new, cancel, replace]
+                if new > 0 && text.split(':').count() == 3 && new.max(cancel).max(replace) <= 1000 =>
+            {
                 Ok(Self { new, cancel, replace })
             }
             _ => Err("three shares up to 1000, the first above 0, such as 50:40:10".to_owned()),
@@ -57,7 +59,9 @@ impl Grid {
     pub(super) fn new(definition: &InstrumentDefinition, mid: Option<&str>) -> Result<Self, String> {
         let tick = definition.tick_size.0;
         let mid = match mid {
-            Some(text) => decimal::parse(text, definition.price_scale).map_err(|error| format!("--mid: {error}"))?,
+            Some(text) => {
+                decimal::parse(text, definition.price_scale).map_err(|error| format!("--mid: {error}"))?
+            }
             None => {
                 let unit = 10i64.saturating_pow(definition.price_scale.into());
                 let middle = (i128::from(definition.price_min.0) + i128::from(definition.price_max.0)) / 2;
@@ -128,7 +132,9 @@ impl Orders {
         let kind = self.rng.random_range(0..all);
         match self.live.front().copied() {
             Some((oldest, _)) if self.live.len() >= LIVE_MAX => cancel(oldest),
-            Some((oldest, _)) if kind >= self.mix.new && kind < self.mix.new + self.mix.cancel => cancel(oldest),
+            Some((oldest, _)) if kind >= self.mix.new && kind < self.mix.new + self.mix.cancel => {
+                cancel(oldest)
+            }
             Some(_) if kind >= self.mix.new + self.mix.cancel => {
                 let (order, side) = self.live[self.rng.random_range(0..self.live.len())];
                 replace(order, self.quantity(), self.passive(side))

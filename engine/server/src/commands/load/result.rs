@@ -33,7 +33,8 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new() -> Self {
-        let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constants that fit");
+        let latency =
+            Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constants that fit");
         Self {
             latency,
             done: 0,
@@ -58,14 +59,19 @@ impl Tally {
         };
         *place += 1;
         if matches!(outcome, Outcome::Done(_) | Outcome::Rejected(..)) && due >= measure_from {
-            let nanoseconds = u64::try_from(now.saturating_duration_since(due).as_nanos()).unwrap_or(u64::MAX);
+            let nanoseconds =
+                u64::try_from(now.saturating_duration_since(due).as_nanos()).unwrap_or(u64::MAX);
             self.latency.saturating_record(nanoseconds.max(1));
         }
     }
 
     /// Writes the table that HdrHistogram's plotters read, values in microseconds.
     pub(super) fn write_percentiles(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+        writeln!(
+            out,
+            "{:>12} {:>14} {:>10} {:>14}\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        )?;
         let mut below = 0;
         for step in self.latency.iter_quantiles(5) {
             below += step.count_since_last_iteration();
@@ -130,13 +136,34 @@ impl<'a> Result<'a> {
     }
 
     pub(super) fn print(&self) {
-        let Tally { done, rejected, refused, not_processed, unknown, duplicated, reports, executions, latency } =
-            self.tally;
+        let Tally {
+            done,
+            rejected,
+            refused,
+            not_processed,
+            unknown,
+            duplicated,
+            reports,
+            executions,
+            latency,
+        } = self.tally;
         let LoadArgs { connections, window, .. } = self.args;
         say!("connections {connections}, window {window}, new-order frame 56 bytes");
-        say!("sent        {} in {:.3} s ({:.3} s with the last answers)", self.sent, self.sending.as_secs_f64(), self.took.as_secs_f64());
-        say!("acked       {} ({done} done, {rejected} rejected), {:.0} a second", self.acked(), self.per_second());
-        say!("not acked   {refused} refused, {not_processed} not processed, {unknown} unknown, {} lost", self.lost);
+        say!(
+            "sent        {} in {:.3} s ({:.3} s with the last answers)",
+            self.sent,
+            self.sending.as_secs_f64(),
+            self.took.as_secs_f64()
+        );
+        say!(
+            "acked       {} ({done} done, {rejected} rejected), {:.0} a second",
+            self.acked(),
+            self.per_second()
+        );
+        say!(
+            "not acked   {refused} refused, {not_processed} not processed, {unknown} unknown, {} lost",
+            self.lost
+        );
         say!("duplicated  {duplicated}");
         say!("reports     {reports}, of them {executions} executions");
         say!("reconnects  {}, {} requests sent again", self.reconnects, self.resent);
@@ -188,7 +215,9 @@ impl<'a> Result<'a> {
         let Tally { duplicated, unknown, refused, .. } = self.tally;
         if self.lost > 0 || *duplicated > 0 || *unknown > 0 {
             let lost = self.lost + unknown;
-            return Err(CommandError::failed(format!("{lost} requests without an outcome, {duplicated} with two")));
+            return Err(CommandError::failed(format!(
+                "{lost} requests without an outcome, {duplicated} with two"
+            )));
         }
         if *refused > 0 && !self.args.resend {
             return Err(CommandError::failed(format!("the gateway refused {refused} requests")));

@@ -1,0 +1,341 @@
+//! `ringpit trade`: orders as lines, reports as lines. Works on a terminal and in a pipe; in a pipe it ends once every
+//! request has its outcome.
+
+mod language;
+mod show;
+
+use std::collections::HashMap;
+use std::io::{BufRead, IsTerminal};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use client::{Client, ClientEvent, InstrumentKey, Outcome, Start, SubmitError};
+use protocol::{
+    Body, ClientOrderId, Event, InstrumentDefinition, InstrumentId, MassCancel, OrderKey, OrderStatusRequest,
+    RequestId, SessionId, Side, Symbol,
+};
+use serde_json::json;
+
+use self::language::{Line, Order};
+use super::connect::{self, ConnectArgs};
+use super::ctl::outcome_text;
+use crate::console::OutputArgs;
+use crate::error::CommandError;
+use crate::say;
+
+/// Lines read ahead of the venue's answers.
+const LINES_AHEAD: usize = 64;
+/// How long the next line may wait for the next look, and the other way round.
+const LOOK: Duration = Duration::from_millis(10);
+/// Quiet after the last outcome for which fills are still waited for, at the end of piped input.
+const QUIET: Duration = Duration::from_millis(200);
+/// How long a question may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the logout may take.
+const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Trade by hand: one order a line, reports as they come
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringpit trade                                     on this machine, as the demonstration user
+  ringpit trade --user demo2                        in another terminal, as its counterparty
+  echo 'buy 1 BTCUSD @ 50000' | ringpit trade       ends when the answer is there
+
+Lines:
+  buy QUANTITY SYMBOL @ PRICE [gtc|day|ioc|fok] [post-only]      sell likewise; gtc without a word
+  buy QUANTITY SYMBOL market
+  replace ID QUANTITY @ PRICE                       the new total quantity
+  cancel ID | cancel all [SYMBOL] [buy|sell]
+  status ID
+  book SYMBOL
+  help | quit
+
+ID is the number that the accepted line shows. The exit status is 0 only if all lines were understood and done.")]
+pub struct TradeArgs {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// Who trades
+    #[arg(long, default_value = "demo")]
+    user: String,
+    /// Begin with all reports of the trading day
+    #[arg(long)]
+    all_reports: bool,
+    /// Seconds to go on showing reports after the input ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    watch: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The connection can't be made or is lost for good; in a pipe also a line that was not done.
+pub fn run(args: &TradeArgs) -> Result<(), CommandError> {
+    let mut config = args.connect.config(&args.user)?;
+    config.start = if args.all_reports { Start::DayStart } else { Start::New };
+    let client = args.connect.connect(config)?;
+    let interactive = std::io::stdin().is_terminal();
+    let mut desk = Desk {
+        client,
+        json: args.output.json,
+        interactive,
+        instruments: HashMap::new(),
+        orders: HashMap::new(),
+        asked: 0,
+        failed: 0,
+    };
+    if interactive {
+        say!("logged in as {}; `help` lists what to type", args.user);
+    }
+    let lines = read_lines();
+    desk.trade(&lines)?;
+    desk.finish(Duration::from_secs(args.watch))?;
+    let Desk { client, asked, failed, .. } = desk;
+    client.logout(LOGOUT_PATIENCE, |_| {}).map_err(connect::failed)?;
+    args.output.last_line(&json!({ "requests": asked, "failed": failed }));
+    if failed > 0 && !interactive {
+        return Err(CommandError::failed(format!("{failed} lines were not done")));
+    }
+    Ok(())
+}
+
+/// Reads standard input on a thread of its own, since reading it can't be given up. The thread ends with the input or the
+/// process.
+fn read_lines() -> Receiver<String> {
+    let (sender, lines) = sync_channel(LINES_AHEAD);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// One trader's session.
+struct Desk {
+    client: Client,
+    json: bool,
+    interactive: bool,
+    instruments: HashMap<InstrumentId, InstrumentDefinition>,
+    /// Instrument of each order that was heard of.
+    orders: HashMap<ClientOrderId, InstrumentId>,
+    asked: u64,
+    failed: u64,
+}
+
+/// What a line led to.
+enum Next {
+    Go,
+    Quit,
+}
+
+impl Desk {
+    /// Takes lines and shows reports until the input ends.
+    fn trade(&mut self, lines: &Receiver<String>) -> Result<(), CommandError> {
+        loop {
+            match lines.try_recv() {
+                Ok(line) => {
+                    if let Next::Quit = self.line(&line)? {
+                        return Ok(());
+                    }
+                }
+                Err(TryRecvError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty) => self.look(LOOK)?,
+            }
+            while self.look_at_once()? {}
+        }
+    }
+
+    /// Shows what comes until every request has its outcome, it was quiet for a while, and `watch` is over.
+    fn finish(&mut self, watch: Duration) -> Result<(), CommandError> {
+        let watch_until = Instant::now() + watch;
+        let mut quiet_since = Instant::now();
+        while self.client.pending() > 0 || quiet_since.elapsed() < QUIET || Instant::now() < watch_until {
+            if let Some(event) = self.client.next_event(LOOK).map_err(connect::failed)? {
+                quiet_since = Instant::now();
+                self.event(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, timeout: Duration) -> Result<(), CommandError> {
+        match self.client.next_event(timeout).map_err(connect::failed)? {
+            Some(event) => self.event(event),
+            None => Ok(()),
+        }
+    }
+
+    fn look_at_once(&mut self) -> Result<bool, CommandError> {
+        match self.client.next_event(Duration::ZERO).map_err(connect::failed)? {
+            Some(event) => self.event(event).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn line(&mut self, text: &str) -> Result<Next, CommandError> {
+        match language::parse(text) {
+            Ok(None) => {}
+            Ok(Some(Line::Quit)) => return Ok(Next::Quit),
+            Ok(Some(Line::Help)) => say!("{}", language::HELP),
+            Ok(Some(Line::Book(symbol))) => self.book(symbol)?,
+            Ok(Some(line)) => match self.body(&line)? {
+                Ok(body) => self.submit(body)?,
+                Err(problem) => self.complain(&problem),
+            },
+            Err(problem) => self.complain(&problem),
+        }
+        Ok(Next::Go)
+    }
+
+    /// The request of a line, or what is wrong with the line.
+    fn body(&mut self, line: &Line<'_>) -> Result<Result<Body, String>, CommandError> {
+        let key = |id: u64| OrderKey::Id(ClientOrderId(id));
+        Ok(match line {
+            Line::Order(order) => match self.definition(order.symbol)? {
+                Some(definition) => order.body(&definition),
+                None => Err(format!("there is no instrument {}", order.symbol)),
+            },
+            Line::Replace { id, quantity, price } => {
+                let instrument = self.orders.get(&ClientOrderId(*id)).copied();
+                match instrument.and_then(|instrument| self.instruments.get(&instrument)) {
+                    Some(definition) => language::replace_body(*id, quantity, price, definition),
+                    None => Err(format!("order {id} was not heard of yet: ask for `status {id}` first")),
+                }
+            }
+            Line::Cancel(id) => Ok(client::cancel(ClientOrderId(*id))),
+            Line::Status(id) => Ok(Body::OrderStatus(OrderStatusRequest { order: key(*id) })),
+            Line::CancelAll { symbol, side } => self.mass_cancel(*symbol, *side)?,
+            Line::Book(_) | Line::Help | Line::Quit => Err("not an order".to_owned()),
+        })
+    }
+
+    fn mass_cancel(
+        &mut self,
+        symbol: Option<&str>,
+        side: Option<Side>,
+    ) -> Result<Result<Body, String>, CommandError> {
+        // Session 0 stands for the sender's own.
+        let mut body = MassCancel { session: SessionId(0), instrument: None, side };
+        if let Some(symbol) = symbol {
+            match self.definition(symbol)? {
+                Some(definition) => body.instrument = Some(definition.instrument),
+                None => return Ok(Err(format!("there is no instrument {symbol}"))),
+            }
+        }
+        Ok(Ok(Body::MassCancel(body)))
+    }
+
+    fn submit(&mut self, body: Body) -> Result<(), CommandError> {
+        loop {
+            match self.client.submit(body) {
+                Ok(_) => {
+                    self.asked += 1;
+                    return Ok(());
+                }
+                Err(SubmitError::WindowFull) => self.look(LOOK)?,
+                Err(error) => return Err(CommandError::failed(error.to_string())),
+            }
+        }
+    }
+
+    fn definition(&mut self, symbol: &str) -> Result<Option<InstrumentDefinition>, CommandError> {
+        let known = self.instruments.values().find(|definition| definition.symbol.as_str() == symbol);
+        if let Some(definition) = known {
+            return Ok(Some(*definition));
+        }
+        match Symbol::new(symbol) {
+            Some(symbol) => self.ask(InstrumentKey::Symbol(symbol)),
+            None => Ok(None),
+        }
+    }
+
+    fn ask(&mut self, key: InstrumentKey) -> Result<Option<InstrumentDefinition>, CommandError> {
+        let found = self.client.instrument(key, ANSWER_PATIENCE).map_err(connect::failed)?;
+        if let Some(definition) = found {
+            self.instruments.insert(definition.instrument, definition);
+        }
+        Ok(found)
+    }
+
+    fn book(&mut self, symbol: &str) -> Result<(), CommandError> {
+        let Some(definition) = self.definition(symbol)? else {
+            self.complain(&format!("there is no instrument {symbol}"));
+            return Ok(());
+        };
+        // What was sent before must be in the answer as far as it goes: the depth names its sequence.
+        let depth = self.client.depth(definition.instrument, 10, ANSWER_PATIENCE).map_err(connect::failed)?;
+        if let Some(depth) = depth {
+            if self.json {
+                say!("{}", show::depth_json(&depth, &definition))
+            } else {
+                show::depth(&depth, &definition)
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: ClientEvent) -> Result<(), CommandError> {
+        match event {
+            ClientEvent::Report(report) => {
+                let (order, instrument) = show::subject(&report.output.event);
+                if instrument.0 != 0 && !self.instruments.contains_key(&instrument) {
+                    self.ask(InstrumentKey::Id(instrument))?;
+                }
+                if let Some(order) = order {
+                    self.orders.insert(order, instrument);
+                }
+                let definition = self.instruments.get(&instrument);
+                if self.json {
+                    say!("{}", show::report_json(&report, definition));
+                } else {
+                    say!("{}", show::report(&report, definition));
+                }
+                if let Event::Rejected(_) = report.output.event {
+                    self.failed += 1;
+                }
+            }
+            ClientEvent::Outcome(_, Outcome::Done(_) | Outcome::Rejected(..)) => {}
+            ClientEvent::Outcome(id, outcome) => self.unreported(id, outcome),
+            ClientEvent::Disconnected(loss) => self.note(&format!("disconnected: {loss}")),
+            ClientEvent::DayEnded(day) => self.note(&format!("trading day {day} ended")),
+            ClientEvent::LoggedIn(_)
+            | ClientEvent::Fact(_)
+            | ClientEvent::Depth(..)
+            | ClientEvent::Instrument(..)
+            | ClientEvent::QueryRefused(..) => {}
+        }
+        Ok(())
+    }
+
+    /// An outcome that no report tells.
+    fn unreported(&mut self, id: RequestId, outcome: Outcome) {
+        self.failed += 1;
+        let text = outcome_text(outcome);
+        if self.json {
+            say!("{}", json!({ "kind": "outcome", "request": id.0, "outcome": text }));
+        } else {
+            say!("request {id} {text}");
+        }
+    }
+
+    fn complain(&mut self, problem: &str) {
+        self.failed += 1;
+        self.note(problem);
+    }
+
+    /// Something about the command itself. In a pipe the output is for reports alone.
+    fn note(&self, text: &str) {
+        if self.interactive { say!("{text}") } else { crate::console::complain(&text) }
+    }
+}
+
+impl Order<'_> {
+    /// The request, in the units of the instrument.
+    fn body(&self, definition: &InstrumentDefinition) -> Result<Body, String> {
+        language::order_body(self, definition)
+    }
+}
