@@ -15,7 +15,7 @@ pub use reports::Muted;
 pub(crate) use reports::{ReportBatch, Reports};
 
 /// Most events of one step of an output stage.
-const STEP_EVENTS_MAX: usize = 1024;
+const STEP_EVENTS_MAX: usize = 2048;
 
 /// The last frame all of whose events a stage has seen, after a poll of at most [`STEP_EVENTS_MAX`] that ended with an
 /// event of `open`. `published` is the mark as it was before the poll: all events up to it were in the ring then, so a

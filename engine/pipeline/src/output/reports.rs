@@ -17,20 +17,21 @@ use crate::ids::IdHasher;
 use crate::marks::Shared;
 
 /// Bytes that a session's buffer keeps when it is empty. With at most [`STEP_EVENTS_MAX`] buffers that bounds them all.
-const BUFFER_BYTES_KEPT: usize = 64 * REPORT_STRIDE;
+const BUFFER_BYTES_KEPT: usize = 256 * REPORT_STRIDE;
 
 /// One session's reports of the batch in hand, encoded, with consecutive numbers.
 #[derive(Debug)]
 struct Group {
     session: SessionId,
     first: ReportNumber,
-    count: u64,
+    count: usize,
+    /// The first `count` strides hold reports; what is behind them is left from before and written over.
     bytes: Vec<u8>,
 }
 
 impl Group {
     fn next(&self) -> ReportNumber {
-        ReportNumber(self.first.0 + self.count)
+        ReportNumber(self.first.0 + self.count as u64)
     }
 }
 
@@ -44,6 +45,8 @@ pub(crate) struct ReportBatch {
     /// The first `used` hold reports; the rest are buffers to use again.
     groups: Vec<Group>,
     used: usize,
+    /// Place of the group that the last report went to.
+    recent: usize,
     // Never iterated.
     places: HashMap<SessionId, usize, IdHasher>,
 }
@@ -51,7 +54,7 @@ pub(crate) struct ReportBatch {
 impl ReportBatch {
     /// A batch for reports of `day` and later.
     pub(crate) fn new(writer: ReportWriter, day: TradingDay) -> Self {
-        Self { writer, day, named: None, groups: Vec::new(), used: 0, places: HashMap::default() }
+        Self { writer, day, named: None, groups: Vec::new(), used: 0, recent: 0, places: HashMap::default() }
     }
 
     /// The trading day of the reports that come next.
@@ -118,27 +121,32 @@ impl ReportBatch {
         });
         let group = self.group(to);
         assert_eq!(group.next(), to.number, "session {} has a gap in its reports", to.session);
-        let start = group.bytes.len();
-        group.bytes.resize(start + REPORT_STRIDE, 0);
-        let Some((_, stride)) = group.bytes.split_last_chunk_mut::<REPORT_STRIDE>() else {
-            unreachable!("room for a stride was just made");
-        };
+        let start = group.count * REPORT_STRIDE;
+        if group.bytes.len() == start {
+            group.bytes.resize(start + REPORT_STRIDE, 0);
+        }
+        let room = group.bytes.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut::<REPORT_STRIDE>);
+        let Some((stride, _)) = room else { unreachable!("room for a stride was just made") };
         let encoded = Report { output: *output, cl_ord_id }.encode(stride);
         assert!(encoded.is_some(), "an event with a recipient is a report");
         group.count += 1;
     }
 
+    /// The group of a session, begun with report `to` where it has none yet.
     #[inline]
     fn group(&mut self, to: Recipient) -> &mut Group {
-        let Self { groups, used, places, .. } = self;
-        let place = *places.entry(to.session).or_insert_with(|| {
-            *used += 1;
-            *used - 1
-        });
-        if place == groups.len() {
-            groups.push(Group { session: to.session, first: to.number, count: 0, bytes: Vec::new() });
+        let Self { groups, used, recent, places, .. } = self;
+        let is_recent = |group: &Group| group.session == to.session && group.count > 0;
+        if !groups.get(*recent).is_some_and(is_recent) {
+            *recent = *places.entry(to.session).or_insert_with(|| {
+                *used += 1;
+                *used - 1
+            });
+            if *recent == groups.len() {
+                groups.push(Group { session: to.session, first: to.number, count: 0, bytes: Vec::new() });
+            }
         }
-        let group = &mut groups[place];
+        let group = &mut groups[*recent];
         if group.count == 0 {
             group.session = to.session;
             group.first = to.number;
@@ -150,11 +158,14 @@ impl ReportBatch {
     pub(crate) fn flush(&mut self, egress: &mut dyn Egress) -> Result<(), JournalError> {
         let Self { writer, day, groups, used, places, .. } = self;
         for group in groups.iter_mut().take(*used) {
-            writer.write(group.session, *day, group.first, &group.bytes)?;
+            let bytes = group.bytes.get(..group.count * REPORT_STRIDE).unwrap_or_default();
+            writer.write(group.session, *day, group.first, bytes)?;
             egress.notify(Notice::Reports(group.session, *day, ReportNumber(group.next().0 - 1)));
             group.count = 0;
-            group.bytes.clear();
-            group.bytes.shrink_to(BUFFER_BYTES_KEPT);
+            if group.bytes.len() > BUFFER_BYTES_KEPT {
+                group.bytes.truncate(BUFFER_BYTES_KEPT);
+                group.bytes.shrink_to_fit();
+            }
         }
         *used = 0;
         places.clear();

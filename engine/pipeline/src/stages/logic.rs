@@ -12,7 +12,7 @@ use crate::control::{Control, Course};
 use crate::marks::{Gauges, LogicState, Shared};
 
 /// Most commands of one step.
-const STEP_COMMANDS_MAX: usize = 256;
+const STEP_COMMANDS_MAX: usize = 512;
 /// How many commands ahead of the one being applied the exchange is told what to fetch.
 const LOOK_AHEAD: usize = 4;
 /// Events that are handed to the ring at once; also what may be staged beyond the events of one command.

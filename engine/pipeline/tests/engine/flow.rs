@@ -24,21 +24,23 @@ fn check_depth(view: &EngineView, exchange: &Exchange) {
 
 /// The report log holds each report that the exchange numbered, in order.
 fn check_reports(view: &EngineView, outputs: &[protocol::Output]) {
-    let mut day = TradingDay(1);
+    let (mut day, mut named) = (TradingDay(1), None);
     let mut expected: std::collections::BTreeMap<_, Vec<_>> = Default::default();
     for output in outputs {
         if let Event::DayStarted(next) = output.event {
             day = next;
+        } else if let Event::Named(name) = output.event {
+            named = Some(name.cl_ord_id);
         } else if let Some(to) = output.event.recipient() {
-            expected.entry((to.session, day)).or_default().push(*output);
+            let report = Report { output: *output, cl_ord_id: named.take() };
+            expected.entry((to.session, day)).or_default().push(report);
         }
     }
-    for ((session, of_day), outputs) in expected.iter().filter(|((_, of_day), _)| of_day.0 + 1 >= day.0) {
+    assert!(expected.values().flatten().any(|report| report.cl_ord_id.is_some()));
+    for ((session, of_day), expected) in expected.iter().filter(|((_, of_day), _)| of_day.0 + 1 >= day.0) {
         let found = reports(&view.report_reader(), *session, *of_day);
-        assert_eq!(found.len(), outputs.len(), "reports of session {session}, day {of_day}");
-        for (bytes, output) in found.iter().zip(outputs) {
-            assert_eq!(Report::decode(bytes).expect("a report").output, *output);
-        }
+        let found: Vec<_> = found.iter().map(|bytes| Report::decode(bytes).expect("a report")).collect();
+        assert_eq!(&found, expected, "reports of session {session}, day {of_day}");
     }
 }
 
