@@ -150,3 +150,27 @@ fn a_tick_waits_for_room_and_holds_up_nobody() {
     assert!(engine.settle(STEPS_MAX));
     assert_eq!(engine.view().marks().applied_sequence().0, before.0 + id + 1, "the orders and one tick");
 }
+
+#[test]
+fn a_disk_that_fills_up_is_told_before_anything_is_lost_and_so_is_room_again() {
+    let (disk, time) = (FakeStorage::new(), ManualClock::at(START));
+    let config = config(&time);
+    let (mut engine, recorder) = stepped(&disk.shared(), &config);
+    let mut ingress = open(&mut engine);
+    let view = engine.view();
+    assert!(!view.journal().is_space_low());
+    let used = |disk: &FakeStorage| (1 << 40) - disk.shared().free_space().unwrap();
+    disk.set_capacity(1 << 40);
+    disk.set_capacity(used(&disk) + config.journal.reserve_bytes - 1);
+    time.advance(milliseconds(250));
+    engine.settle(STEPS_MAX);
+    assert!(view.journal().is_space_low(), "the reserve is touched");
+    // What still comes (cancels, in a server) is journaled and answered.
+    feed(&mut engine, &mut ingress, &[order(SESSIONS[0], 1, Side::Buy, 1)]);
+    assert_eq!(recorder.acknowledged()[&(SESSIONS[0], protocol::TradingDay(1))].0, 1);
+    disk.set_capacity(1 << 40);
+    time.advance(milliseconds(250));
+    engine.settle(STEPS_MAX);
+    assert!(!view.journal().is_space_low());
+    assert_eq!(view.fault(), None);
+}
