@@ -173,3 +173,45 @@ fn problem(status: StatusCode, text: &str) -> Response {
 fn json(status: StatusCode, value: &serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::oversight::Phase;
+
+    #[track_caller]
+    fn check(server: &HttpServer, method: &str, path: &str, token: Option<&str>, status: u16, body: &str) {
+        let answer = client::request(server.address(), method, path, token, "", Duration::from_secs(10))
+            .expect("the server answers");
+        assert_eq!((answer.status, answer.body.as_str()), (status, body), "{method} {path}");
+    }
+
+    #[test]
+    fn readiness_follows_the_phase_and_administration_needs_the_token() {
+        let data = tempfile::tempdir().expect("a folder");
+        let oversight = Arc::new(Oversight::new());
+        oversight.write_token(data.path()).expect("written");
+        let token = crate::oversight::read_token(data.path()).expect("read");
+        let server =
+            HttpServer::start(([127, 0, 0, 1], 0).into(), Arc::clone(&oversight)).expect("it starts");
+        check(&server, "GET", "/livez", None, 200, "live\n");
+        check(&server, "GET", "/readyz", None, 503, "starting\n");
+        oversight.enter(Phase::Recovering);
+        check(&server, "GET", "/readyz", None, 503, "recovering\n");
+        let refused = "{\"error\":\"the token is not the one in the data directory\"}";
+        check(&server, "POST", "/snapshot", None, 401, refused);
+        check(&server, "POST", "/snapshot", Some("0"), 401, refused);
+        check(&server, "GET", "/snapshot", Some(&token), 405, "");
+        let early = "{\"error\":\"the engine does not run yet, or not any more\"}";
+        check(&server, "POST", "/snapshot", Some(&token), 500, early);
+        oversight.enter(Phase::Serving);
+        check(&server, "GET", "/readyz", None, 200, "ready\n");
+        oversight.enter(Phase::Stopping);
+        check(&server, "GET", "/readyz", None, 503, "stopping\n");
+        let address = server.address();
+        drop(server);
+        assert!(client::request(address, "GET", "/livez", None, "", Duration::from_secs(1)).is_err());
+    }
+}

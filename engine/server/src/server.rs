@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use gateway::{Admission, Gateway, GatewayHandle, GatewayParts, Hub};
-use journaler::{RealStorage, SharedStorage};
-use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, Opened};
+use journaler::{JournalError, RealStorage, SharedStorage};
+use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened};
 use protocol::{SessionId, TradingDay};
 use snapshots::SnapshotStore;
 
@@ -25,6 +25,8 @@ use crate::{assembly, files, identity, say};
 
 /// How often a server without anything else to do looks whether its engine is well.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a process that was killed may take to let go of the data directory.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A server that takes orders.
 pub struct Server {
@@ -212,10 +214,24 @@ fn open_directory(data: &Path) -> Result<(SharedStorage, PathBuf), CommandError>
     Ok((Arc::new(storage), std::path::absolute(data).map_err(failed)?))
 }
 
+/// Opens the data directory. One that is in use is tried again for a moment: after a kill its process may still be on its
+/// way out.
+fn open(storage: &SharedStorage, config: &EngineConfig, meter: &mut Meter) -> Result<Opened, OpenError> {
+    let started = Instant::now();
+    loop {
+        match Engine::open(Arc::clone(storage), config, &mut |at| meter.at(at.done, at.total)) {
+            Err(OpenError::Journal(JournalError::Locked { .. })) if started.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 fn recover(storage: &SharedStorage, config: &EngineConfig) -> Result<Opened, CommandError> {
     let mut meter = Meter::new("recovering", Without::Log);
-    let opened = Engine::open(Arc::clone(storage), config, &mut |at| meter.at(at.done, at.total))
-        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let opened =
+        open(storage, config, &mut meter).map_err(|error| CommandError::failed(error.to_string()))?;
     let (found, rate) = (opened.found(), meter.finish());
     for refused in &found.refused {
         tracing::warn!(file = refused.file, reason = refused.reason, "snapshot not used");

@@ -11,8 +11,8 @@ use protocol::{
 };
 use ring::{Ingress, PublishError};
 
-/// Commands on their way at a time: well within any ring.
-const WINDOW: u64 = 256;
+/// Commands on their way at a time, so that an fsync is shared by many. A ring without room for them is only full.
+const WINDOW: u64 = 4096;
 /// How long a command's answer may take before something is wrong: many times the slowest disk's fsync.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before looking again, while nothing has come.

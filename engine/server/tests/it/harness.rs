@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use client::{Client, ClientConfig, ClientEvent, Outcome, Password};
 use protocol::{Body, Report, RequestId, UserName};
+use rustix::process::{Pid, Signal, kill_process};
 use server::passwords::Passwords;
 use server::ready::Ready;
 
@@ -113,9 +114,19 @@ impl Running {
 
     /// Asks for a clean stop and waits for it; gives the exit status.
     pub(crate) fn terminate(mut self) -> Option<i32> {
-        let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("the signal is sent");
+        self.signal(Signal::TERM);
         self.wait()
+    }
+
+    /// Asks twice, the second time with the other signal.
+    pub(crate) fn terminate_twice(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.signal(Signal::INT);
+        self.wait()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
     }
 
     /// As a power cut of the process.

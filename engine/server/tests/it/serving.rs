@@ -101,6 +101,20 @@ fn a_directory_has_one_server() {
     assert!(is_there(&home.data().join("ready.json")));
 }
 
+/// The first signal asks for a clean stop and the second ends the process: here both come together, so that either may
+/// win, and the next start finds the books as they were.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let mut trader = server.login("demo");
+    accepted(&mut trader, order(Side::Buy, 3, 100));
+    let status = server.terminate_twice();
+    assert!(matches!(status, Some(0 | 1)), "{status:?}");
+    let server = home.start(&[]);
+    server.get_with("/metrics", &["ringpit_open_orders 1"]);
+}
+
 #[test]
 fn passwords_are_checked() {
     let home = Home::new();
