@@ -21,7 +21,7 @@ const SEGMENT_BYTES: u64 = 16 << 10;
 const STATES_MIN: u64 = 40_000;
 const CHOICES_MAX: usize = 512;
 /// Snapshots are made so often in a run.
-const ROUNDS: usize = 34;
+const ROUNDS: usize = 42;
 const FRAMES_PER_ROUND: usize = 24;
 
 /// Promises that a disk is made to break for one folder.
