@@ -22,6 +22,7 @@ pub mod progress;
 pub mod provision;
 pub mod ready;
 pub mod replay;
+pub mod reserve;
 pub mod server;
 pub mod signals;
 pub mod stats;

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use snapshots::SnapshotStore;
 
 use crate::files::{self, Readers};
+use crate::reserve::Reserve;
 use crate::stats::{EngineStats, Stats};
 
 /// File of the administrative token in the data directory; its owner only may read it.
@@ -83,6 +85,8 @@ pub struct Running {
     pub ingress: Ingress,
     /// The data directory.
     pub storage: SharedStorage,
+    /// Its reserve of space.
+    pub reserve: Arc<Reserve>,
     /// Its snapshots.
     pub store: SnapshotStore,
     /// `disk` or `memory`.
@@ -138,7 +142,7 @@ impl Oversight {
     /// Whether new orders are taken.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        let low = self.running().as_ref().is_some_and(|running| running.view.journal().is_space_low());
+        let low = self.running().as_ref().is_some_and(Running::is_space_low);
         match self.phase() {
             Phase::Serving if low => Readiness::Not("disk space low: only cancels are taken"),
             Phase::Serving => Readiness::Ready,
@@ -210,6 +214,11 @@ impl Default for Oversight {
 }
 
 impl Running {
+    /// Whether only cancels are taken, since the disk is nearly full.
+    fn is_space_low(&self) -> bool {
+        self.view.journal().is_space_low() || !self.reserve.is_held()
+    }
+
     fn stats(&mut self) -> EngineStats {
         let (marks, gauges, journal) = (self.view.marks(), self.view.gauges(), self.view.journal());
         let newest = self.store.list().ok().and_then(|all| all.last().copied());
@@ -242,7 +251,7 @@ impl Running {
             messages_refused: gateway.refused,
             slow_readers: gateway.slow_readers,
             disk_free_bytes: self.storage.free_space().ok(),
-            disk_space_low: journal.is_space_low(),
+            disk_space_low: self.is_space_low(),
             events: self.view.events().events().collect(),
             rejects: self.view.events().rejects().map(|(reason, count)| (reason.name(), count)).collect(),
             batch_frames: journal.batch_frames.snapshot(),

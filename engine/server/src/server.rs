@@ -19,12 +19,13 @@ use crate::passwords::Passwords;
 use crate::progress::{Meter, Without};
 use crate::provision::{Plan, Wanted};
 use crate::ready::{READY_FILE, Ready};
+use crate::reserve::{Change, Reserve};
 use crate::signals::Asked;
 use crate::system::System;
 use crate::{assembly, files, identity, say};
 
-/// How often a server without anything else to do looks whether its engine is well.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often a server looks whether its engine is well and its disk has space.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a process that was killed may take to let go of the data directory.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -34,6 +35,8 @@ pub struct Server {
     data: PathBuf,
     engine: EngineHandle,
     oversight: Arc<Oversight>,
+    storage: SharedStorage,
+    reserve: Arc<Reserve>,
     // Dropped last of all: it tells of the stop until the end.
     http: HttpServer,
     ready: Ready,
@@ -69,7 +72,11 @@ impl Server {
             .write_token(&data)
             .map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
         let (engine, hub, passwords) = start_engine(&config, &engine_config, &data, opened)?;
-        let gateway = start_gateway(&config, &engine, hub, &oversight)?;
+        let reserve = Reserve::new(&data, config.journal.reserve_bytes).map(Arc::new);
+        let reserve =
+            reserve.map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
+        look_after(&reserve, &storage)?;
+        let gateway = start_gateway(&config, &engine, hub, &oversight, &reserve)?;
         let ready = Ready {
             process: std::process::id(),
             native: gateway.local_addr(),
@@ -84,11 +91,12 @@ impl Server {
             snapshots: engine.snapshots(),
             ingress: engine.ingress(),
             store: SnapshotStore::new(Arc::clone(&storage), cluster_id),
-            storage,
+            storage: Arc::clone(&storage),
+            reserve: Arc::clone(&reserve),
             durability: durability(&config),
         });
         oversight.enter(Phase::Serving);
-        let server = Self { config, data, engine, oversight, http, ready, ready_files };
+        let server = Self { config, data, engine, oversight, storage, reserve, http, ready, ready_files };
         server.tell_ready(passwords.as_ref(), day)?;
         Ok(server)
     }
@@ -112,6 +120,7 @@ impl Server {
             if let Some(fault) = view.fault() {
                 return Err(CommandError::failed(format!("fatal: {fault}")));
             }
+            look_after(&self.reserve, &self.storage)?;
             if self.config.log.stats_every.is_some_and(|every| told.elapsed() >= every) {
                 told = Instant::now();
                 self.tell_stats();
@@ -295,11 +304,30 @@ fn finish_retirement(data: &Path, wanted: &Wanted) -> Result<(), CommandError> {
     assembly::forget_demonstration(data)
 }
 
+/// Keeps the reserve as the disk's free space asks for, and tells what that does.
+fn look_after(reserve: &Reserve, storage: &SharedStorage) -> Result<(), CommandError> {
+    let changed = storage.free_space().and_then(|free| Ok((free, reserve.look(free)?)));
+    match changed
+        .map_err(|error| CommandError::failed(format!("fatal: the reserve of disk space: {error}")))?
+    {
+        (_, None) => {}
+        (free, Some(Change::GivenUp)) => {
+            tracing::error!(
+                free,
+                "the disk is nearly full: the reserve is given up, and only cancels are taken"
+            );
+        }
+        (free, Some(Change::Held)) => tracing::info!(free, "the reserve of disk space is held"),
+    }
+    Ok(())
+}
+
 fn start_gateway(
     config: &Config,
     engine: &EngineHandle,
     hub: Hub,
     oversight: &Arc<Oversight>,
+    reserve: &Arc<Reserve>,
 ) -> Result<GatewayHandle, CommandError> {
     let depth = engine.view();
     let parts = GatewayParts {
@@ -307,16 +335,16 @@ fn start_gateway(
         reports: engine.view().report_reader(),
         hub,
         depth: Arc::new(move |instrument, levels| depth.depth().snapshot(instrument, levels)),
-        admission: admission(engine.view(), Arc::clone(oversight)),
+        admission: admission(engine.view(), Arc::clone(oversight), Arc::clone(reserve)),
     };
     Gateway::start(assembly::gateway(config), parts).map_err(|error| CommandError::failed(error.to_string()))
 }
 
-fn admission(view: EngineView, oversight: Arc<Oversight>) -> gateway::AdmissionSource {
+fn admission(view: EngineView, oversight: Arc<Oversight>, reserve: Arc<Reserve>) -> gateway::AdmissionSource {
     Arc::new(move || {
         if oversight.phase() >= Phase::Stopping {
             Admission::Stopping
-        } else if view.journal().is_space_low() {
+        } else if view.journal().is_space_low() || !reserve.is_held() {
             Admission::CancelsOnly
         } else {
             Admission::Open
