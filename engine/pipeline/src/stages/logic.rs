@@ -11,8 +11,8 @@ use ring::{DecodedBatch, LogicPoller, OutputPublisher, Polled, Stage, Work};
 use crate::control::{Control, Course};
 use crate::marks::{Gauges, LogicState, Shared};
 
-/// Most commands of one step.
-const STEP_COMMANDS_MAX: usize = 512;
+/// Most commands of one step: as many as unmarshal decodes in one, so that on one thread they are still in the cache.
+const STEP_COMMANDS_MAX: usize = 1024;
 /// How many commands ahead of the one being applied the exchange is told what to fetch.
 const LOOK_AHEAD: usize = 4;
 /// Events that are handed to the ring at once; also what may be staged beyond the events of one command.
