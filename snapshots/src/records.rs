@@ -16,6 +16,9 @@ pub const RULEBOOK_VERSION: u32 = 1;
 /// Records in a full chunk: about a megabyte of orders, which stays in a core's cache between the steps.
 const CHUNK_RECORDS: usize = 16_384;
 
+/// Records whose place in memory is read ahead together.
+const FETCHED_TOGETHER: usize = 32;
+
 /// Kind of the chunks that hold the exchange's records, the only one so far.
 const RECORDS_KIND: u32 = 1;
 
@@ -136,10 +139,19 @@ fn import(importer: &mut Importer, payload: &[u8], count: u64) -> std::result::R
     if archived.len() as u64 != count {
         return Err("the chunk holds another number of records than it says".to_owned());
     }
-    for archived in archived.iter() {
-        let record =
-            rkyv::deserialize::<Record, rancor::Error>(archived).map_err(|error| error.to_string())?;
-        importer.push(&record).map_err(|error| error.to_string())?;
+    let mut group = Vec::with_capacity(FETCHED_TOGETHER);
+    let mut rest = archived.iter();
+    while !rest.as_slice().is_empty() {
+        group.clear();
+        for archived in rest.by_ref().take(FETCHED_TOGETHER) {
+            group.push(
+                rkyv::deserialize::<Record, rancor::Error>(archived).map_err(|error| error.to_string())?,
+            );
+        }
+        importer.fetch(&group);
+        for record in &group {
+            importer.push(record).map_err(|error| error.to_string())?;
+        }
     }
     Ok(())
 }

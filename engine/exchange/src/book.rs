@@ -6,6 +6,11 @@ use protocol::{Price, Side};
 use crate::arena::{Arena, Handle};
 use crate::ladder::{Ladder, Level};
 
+/// Queues that are walked side by side before they are visited one after the other.
+const LEVELS_TOGETHER: usize = 16;
+/// Orders of each that are fetched so, at most: all of them together stay in the nearest cache.
+const ORDERS_FETCHED: usize = 32;
+
 /// The ladder's key of a price: larger is better.
 #[inline]
 pub(crate) fn key(side: Side, price: Price) -> i64 {
@@ -150,8 +155,39 @@ impl Book {
 
     /// Calls `f` for each order of a side, best price and oldest first.
     pub(crate) fn for_each(&self, orders: &Arena, side: Side, mut f: impl FnMut(Handle)) {
-        for level in self.side(side).iter() {
-            for_each_of_level(orders, level, &mut f);
+        let mut levels = self.side(side).iter();
+        loop {
+            let mut group: [Option<&Level>; LEVELS_TOGETHER] = [None; LEVELS_TOGETHER];
+            let mut count = 0;
+            for (place, level) in group.iter_mut().zip(&mut levels) {
+                *place = Some(level);
+                count += 1;
+            }
+            if count > 1 {
+                fetch(orders, &group);
+            }
+            for level in group.iter().flatten() {
+                for_each_of_level(orders, level, &mut f);
+            }
+            if count < LEVELS_TOGETHER {
+                return;
+            }
+        }
+    }
+}
+
+/// Brings the first orders of some queues into the cache. A queue is a chain of misses, each waiting for the one before;
+/// those of different queues wait together.
+fn fetch(orders: &Arena, levels: &[Option<&Level>; LEVELS_TOGETHER]) {
+    let mut at = levels.map(|level| level.map_or(Handle::NONE, |level| level.head));
+    for _ in 0..ORDERS_FETCHED {
+        let mut live = false;
+        for handle in at.iter_mut().filter(|handle| handle.is_some()) {
+            *handle = orders.get(*handle).next;
+            live = true;
+        }
+        if !live {
+            return;
         }
     }
 }

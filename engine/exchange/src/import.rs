@@ -71,6 +71,9 @@ impl Exchange {
     }
 }
 
+/// Orders whose memory is read together.
+const FETCHED_TOGETHER: usize = 32;
+
 /// How far an import has come: kinds of records come in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
@@ -142,6 +145,19 @@ impl Importer {
         }
     }
 
+    /// Reads ahead what taking in some tens of records will touch, so that their misses wait together. It changes
+    /// nothing, and leaving it out changes nothing but speed.
+    pub fn fetch(&self, records: &[Record]) {
+        let fetched = records.iter().fold(0, |mix, record| match record {
+            Record::Order(order) => {
+                let session = self.exchange.sessions.place(SessionId(order.session)).unwrap_or(SYSTEM);
+                mix ^ self.exchange.orders.touch(session, order.client_order_id).raw()
+            }
+            _ => mix,
+        });
+        std::hint::black_box(fetched);
+    }
+
     /// The state, after the last record.
     ///
     /// # Errors
@@ -169,8 +185,14 @@ impl Importer {
         if self.listed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(ImportError::Twice("order id"));
         }
-        for (_, session, handle) in &self.listed {
-            self.exchange.sessions.adopt(&mut self.exchange.orders.arena, *session, *handle);
+        for group in self.listed.chunks(FETCHED_TOGETHER) {
+            let arena = &self.exchange.orders.arena;
+            // In the order of acceptance each order is a miss; read like this, those of a group wait together.
+            let fetched = group.iter().fold(0, |mix, (.., handle)| mix ^ arena.links(*handle).older.raw());
+            std::hint::black_box(fetched);
+            for (_, session, handle) in group {
+                self.exchange.sessions.adopt(&mut self.exchange.orders.arena, *session, *handle);
+            }
         }
         Ok(self.exchange)
     }

@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Storage) {
         let orders: &[u64] = if args.quick { &[100_000] } else { &[1_000_000, 5_000_000] };
-        storage::run(&mut table, folder.path(), orders, args.seed)?;
+        storage::run(&mut table, folder.path(), orders)?;
     }
     if wanted(Group::Tcp) {
         tcp::run(&mut table, folder.path(), args.quick)?;

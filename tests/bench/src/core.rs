@@ -1,0 +1,235 @@
+//! The matching core, without I/O: `logic/*` is `Exchange::apply` with sessions, duplicate check and running hash; in
+//! `core/*` every event is handed over the product's output ring to another thread, which digests it.
+
+use std::time::Instant;
+
+use exchange::{EventSink, Exchange};
+use protocol::{
+    Body, CancelOrder, Capacities, ClientOrderId, Command, ConnectionId, Credential, InstrumentDefinition,
+    InstrumentId, LoginRequest, NewOrder, OrderFlags, OrderKey, OrderType, Output, Price, Quantity,
+    ReplaceOrder, RequestId, Role, SessionId, StreamHash, Symbol, TimeInForce, Timestamp, UserDefinition,
+    UserName,
+};
+use ring::Polled;
+
+use crate::table::{Row, Table};
+use crate::workload::{Message, Scenario, digest, generate};
+
+/// Events that the output ring holds in these rows.
+const RING_EVENTS: usize = 1 << 14;
+/// The session that sends.
+pub(crate) const SESSION: SessionId = SessionId(1);
+/// Its connection.
+pub(crate) const CONNECTION: ConnectionId = ConnectionId(1);
+/// The instrument traded.
+pub(crate) const INSTRUMENT: InstrumentId = InstrumentId(1);
+
+/// Runs the rows of all five scenarios with `orders` new orders each.
+pub(crate) fn run(table: &mut Table, orders: u64, seed: u64) {
+    let mut worst = [f64::INFINITY; 2];
+    for scenario in Scenario::ALL {
+        let messages = generate(scenario, orders, seed);
+        let note = format!("{} messages, input digest {:016x}", messages.len(), digest(&messages));
+        let logic = logic(&messages);
+        let core = core(&messages);
+        assert_eq!(logic.hash, core.hash, "both ways emit the same events");
+        worst[0] = worst[0].min(logic.rate);
+        worst[1] = worst[1].min(core.rate);
+        table.push(Row::new(format!("logic/{}", scenario.name()), logic.rate, "commands/s").note(note));
+        table.push(
+            Row::new(format!("core/{}", scenario.name()), core.rate, "messages/s")
+                .against("logic on one thread", logic.rate)
+                .note(format!("{} events handed over", core.events)),
+        );
+    }
+    table.push(Row::new("logic/worst", worst[0], "commands/s").against("15 M/s aimed at", 15e6));
+    table.push(Row::new("core/worst", worst[1], "messages/s").against("60 M/s aimed at", 60e6));
+}
+
+struct Measured {
+    rate: f64,
+    events: u64,
+    hash: u64,
+}
+
+/// Counts events; the exchange hashes them itself.
+struct Counting(u64);
+
+impl EventSink for Counting {
+    fn emit(&mut self, _: Output) {
+        self.0 += 1;
+    }
+}
+
+fn logic(messages: &[Message]) -> Measured {
+    let mut exchange = prepared();
+    let mut sink = Counting(0);
+    let started = Instant::now();
+    for (at, message) in messages.iter().enumerate() {
+        exchange.apply(&command(message, at as u64 + 1), &mut sink);
+    }
+    let rate = messages.len() as f64 / started.elapsed().as_secs_f64();
+    Measured { rate, events: sink.0, hash: exchange.running_hash() }
+}
+
+/// Events handed over at once, as the logic stage does it.
+const CHUNK_EVENTS: usize = 256;
+
+/// Hands every event over the output ring in chunks; waits, spinning, where it is full.
+struct Handing {
+    ring: ring::OutputPublisher<Output>,
+    staged: Vec<Output>,
+    events: u64,
+}
+
+impl Handing {
+    fn flush(&mut self) {
+        let mut sent = 0;
+        while sent < self.staged.len() {
+            sent += self.ring.publish_some(&self.staged[sent..]);
+        }
+        self.staged.clear();
+    }
+}
+
+impl EventSink for Handing {
+    fn emit(&mut self, output: Output) {
+        self.staged.push(output);
+        self.events += 1;
+        if self.staged.len() >= CHUNK_EVENTS {
+            self.flush();
+        }
+    }
+}
+
+fn core(messages: &[Message]) -> Measured {
+    let mut exchange = prepared();
+    let (publisher, [mut poller]) =
+        ring::output_ring::<Output, 1>(RING_EVENTS).expect("the size is a power of two");
+    let reader = std::thread::spawn(move || {
+        let mut digest = StreamHash::default();
+        loop {
+            match poller.poll(RING_EVENTS, |output, _| digest.pair(output.sequence.0, kind_of(output))) {
+                Polled::Work(_) => {}
+                Polled::Idle => std::hint::spin_loop(),
+                Polled::Shutdown => return digest.value(),
+            }
+        }
+    });
+    let mut sink = Handing { ring: publisher, staged: Vec::with_capacity(CHUNK_EVENTS), events: 0 };
+    let started = Instant::now();
+    for (at, message) in messages.iter().enumerate() {
+        exchange.apply(&command(message, at as u64 + 1), &mut sink);
+    }
+    sink.flush();
+    let events = sink.events;
+    drop(sink);
+    let read = reader.join().expect("the reader does not panic");
+    let rate = messages.len() as f64 / started.elapsed().as_secs_f64();
+    assert_ne!(read, StreamHash::default().value(), "the reader saw events");
+    Measured { rate, events, hash: exchange.running_hash() }
+}
+
+/// A word that depends on what the event is about.
+fn kind_of(output: &Output) -> u64 {
+    output.event.recipient().map_or(0, |to| to.number.0)
+}
+
+/// An exchange with one instrument and one logged-in session.
+#[must_use]
+pub(crate) fn prepared() -> Exchange {
+    let mut exchange = Exchange::new();
+    for body in setup() {
+        apply_system(&mut exchange, body);
+    }
+    exchange.apply(&login(), &mut Counting(0));
+    exchange
+}
+
+/// The login of the session that sends.
+#[must_use]
+pub(crate) fn login() -> Command {
+    Command {
+        session: SESSION,
+        connection: CONNECTION,
+        body: Body::Login(LoginRequest { trading_day: None }),
+        ..Command::default()
+    }
+}
+
+/// What the system session puts into a new exchange.
+#[must_use]
+pub(crate) fn setup() -> [Body; 3] {
+    let definition = InstrumentDefinition {
+        instrument: INSTRUMENT,
+        symbol: Symbol::new("BENCH").expect("a valid symbol"),
+        price_scale: 2,
+        quantity_scale: 0,
+        tick_size: Price(1),
+        lot_size: Quantity(1),
+        price_min: Price(1),
+        price_max: Price(1_000_000_000),
+        quantity_max: Quantity(1_000_000_000),
+    };
+    let user = UserDefinition {
+        session: SESSION,
+        name: UserName::new("bench").expect("a valid name"),
+        credential: Credential { scheme: 0, salt: [0; 16], hash: [0; 32] },
+        role: Role::Trader,
+        enabled: true,
+        cancel_on_disconnect: false,
+        grace_ms: 0,
+    };
+    [Body::SetCapacities(Capacities::default()), Body::PutInstrument(definition), Body::PutUser(user)]
+}
+
+/// Applies a command of the server's own.
+pub(crate) fn apply_system(exchange: &mut Exchange, body: Body) {
+    exchange.apply(&Command { body, ..Command::default() }, &mut Counting(0));
+}
+
+/// The command of the message at `place`. The place is the request id, which is how an order gets its name.
+#[must_use]
+pub(crate) fn command(message: &Message, place: u64) -> Command {
+    let body = match *message {
+        Message::New { side, price, quantity, immediate, .. } => Body::NewOrder(NewOrder {
+            instrument: INSTRUMENT,
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: if immediate {
+                TimeInForce::ImmediateOrCancel
+            } else {
+                TimeInForce::GoodTillCancel
+            },
+            flags: OrderFlags::default(),
+            price: Some(price),
+            quantity,
+            account: protocol::AccountId(0),
+            cl_ord_id: None,
+            stop_price: None,
+            display_quantity: None,
+            expire_time: None,
+        }),
+        Message::Cancel { order } => {
+            Body::CancelOrder(CancelOrder { order: key(order), side: None, cl_ord_id: None })
+        }
+        Message::Replace { order, price, quantity } => Body::ReplaceOrder(ReplaceOrder {
+            order: key(order),
+            side: None,
+            price,
+            quantity,
+            cl_ord_id: None,
+        }),
+    };
+    Command {
+        session: SESSION,
+        connection: CONNECTION,
+        request_id: RequestId(place),
+        timestamp: Timestamp(place),
+        body,
+    }
+}
+
+fn key(order: u64) -> OrderKey {
+    OrderKey::Id(ClientOrderId(order))
+}
