@@ -269,12 +269,21 @@ fn send(
                 break;
             }
         }
+        let waiting = pending(lanes);
         serve(lanes, tally, outcomes, schedule.measure_from)?;
+        // Answers have made room in a window: whoever waits for more of them now may wait in vain.
+        if pending(lanes) < waiting {
+            continue;
+        }
         if let Some(wait) = wait.filter(|wait| *wait > SPIN) {
             let passed = now.elapsed();
             idle(lanes, wait.saturating_sub(passed));
         }
     }
+}
+
+fn pending(lanes: &[Lane]) -> usize {
+    lanes.iter().map(Lane::pending).sum()
 }
 
 /// Waits for the outcomes that are still due.
