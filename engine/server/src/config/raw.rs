@@ -168,7 +168,7 @@ impl Default for RawSnapshots {
 
 impl Default for RawEngine {
     fn default() -> Self {
-        Self { input_slots: 32_768, output_slots: 32_768, threads: None, wait: Wait::Park }
+        Self { input_slots: 8_192, output_slots: 8_192, threads: None, wait: Wait::Park }
     }
 }
 
