@@ -2,4 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bitstamp;
+mod cli;
+mod crash;
+mod first_trade;
+mod full_disk;
+mod harness;
+mod hostile;
+mod recovery;
 mod structure;
+mod tool;
+mod truth;
+mod wire;

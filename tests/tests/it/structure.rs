@@ -6,7 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests crate lies in the workspace")
+        .to_path_buf()
 }
 
 fn read(path: &Path) -> String {
@@ -23,7 +26,9 @@ fn crate_table() -> Vec<(String, String, BTreeSet<String>)> {
         .take_while(|line| line.starts_with('|'))
         .map(|line| {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let [name, folder, _owns, allowed] = cells[..] else { panic!("a row of four cells, not: {line}") };
+            let [name, folder, _owns, allowed] = cells[..] else {
+                panic!("a row of four cells, not: {line}")
+            };
             let allowed = allowed.split(',').map(str::trim).filter(|name| !name.is_empty()).map(String::from);
             (name.to_owned(), folder.to_owned(), allowed.collect())
         })
@@ -46,13 +51,20 @@ fn crates_depend_only_on_what_the_table_allows() {
         .iter()
         .map(|member| member.as_str().expect("a member is text").to_owned())
         .collect();
-    assert_eq!(members, table.iter().map(|(_, folder, _)| folder.clone()).collect(), "every member has its row");
+    assert_eq!(
+        members,
+        table.iter().map(|(_, folder, _)| folder.clone()).collect(),
+        "every member has its row"
+    );
     for (name, folder, allowed) in &table {
         let manifest = manifest(folder);
         assert_eq!(manifest["package"]["name"].as_str(), Some(name.as_str()));
         let used = manifest["dependencies"].as_table().expect("dependencies is a table").keys();
         for used in used.filter(|used| names.contains(used.as_str())) {
-            assert!(allowed.contains(used), "{name} depends on {used}: ARCHITECTURE.md's table doesn't allow it");
+            assert!(
+                allowed.contains(used),
+                "{name} depends on {used}: ARCHITECTURE.md's table doesn't allow it"
+            );
         }
     }
 }
@@ -92,7 +104,11 @@ fn only_ring_may_be_unsafe_and_the_others_forbid_it() {
         let main = root().join(&folder).join("src/main.rs");
         for path in [library, main].iter().filter(|path| path.exists()) {
             if name != "ring" {
-                assert!(read(path).contains("#![forbid(unsafe_code)]"), "{} forbids unsafe code", path.display());
+                assert!(
+                    read(path).contains("#![forbid(unsafe_code)]"),
+                    "{} forbids unsafe code",
+                    path.display()
+                );
             }
         }
     }
@@ -120,8 +136,12 @@ fn no_source_is_unfinished() {
 
 #[test]
 fn the_exchange_has_no_clock_no_threads_no_files_and_no_randomness() {
-    for (path, text) in sources().iter().filter(|(path, _)| path.starts_with(root().join("engine/exchange/src"))) {
-        for banned in ["std::time", "std::thread", "std::fs", "std::net", "std::io", "rand::", "HashMap<", "Instant"] {
+    for (path, text) in
+        sources().iter().filter(|(path, _)| path.starts_with(root().join("engine/exchange/src")))
+    {
+        for banned in
+            ["std::time", "std::thread", "std::fs", "std::net", "std::io", "rand::", "HashMap<", "Instant"]
+        {
             assert!(!text.contains(banned), "{} uses {banned}", path.display());
         }
     }
