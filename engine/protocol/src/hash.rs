@@ -84,7 +84,7 @@ impl BookHash {
 
 /// Hash of what became of requests: every report of each session, in order, without times, report numbers, sequences and
 /// the venue's own order and trade ids. How sessions interleave does not matter, so two runs with the same input per
-/// session and the same matches agree.
+/// session and the same matches agree. The server's own session is left out: what it publishes at a start is configuration.
 #[derive(Clone, Debug, Default)]
 pub struct OutcomeHash {
     sessions: std::collections::BTreeMap<SessionId, StreamHash>,
@@ -93,7 +93,7 @@ pub struct OutcomeHash {
 impl OutcomeHash {
     /// Takes in an event, where it is a report.
     pub fn event(&mut self, event: &Event) {
-        if let Some(to) = event.recipient() {
+        if let Some(to) = event.recipient().filter(|to| to.session != SessionId::SYSTEM) {
             fold_outcome(self.sessions.entry(to.session).or_default(), event);
         }
     }

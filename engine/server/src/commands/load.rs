@@ -151,7 +151,7 @@ pub fn run(args: &LoadArgs) -> Result<(), CommandError> {
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     send(&schedule, &mut lanes, &mut tally, &mut outcomes)?;
     let sending = schedule.start.elapsed();
-    drain(args, &mut lanes, &mut tally, &mut outcomes)?;
+    drain(args, &schedule, &mut lanes, &mut tally, &mut outcomes)?;
     if let Some(mut file) = outcomes {
         file.flush().map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
     }
@@ -250,7 +250,7 @@ fn send(
         // A lane whose window is full passes its turn; once all have, answers must come first.
         for _ in 0..BURST * lanes.len() as u64 {
             let Some(due) = schedule.due(next, now) else {
-                return serve(lanes, tally, outcomes, schedule.measure_from);
+                return serve(lanes, tally, outcomes, schedule.measure_from).map(drop);
             };
             if due > now {
                 wait = Some(due - now);
@@ -289,26 +289,31 @@ fn pending(lanes: &[Lane]) -> usize {
 /// Waits for the outcomes that are still due.
 fn drain(
     args: &LoadArgs,
+    schedule: &Schedule,
     lanes: &mut [Lane],
     tally: &mut Tally,
     outcomes: &mut Outcomes,
 ) -> Result<(), CommandError> {
     let deadline = Instant::now() + Duration::from_secs(args.drain);
     while lanes.iter().any(|lane| lane.pending() > 0) && Instant::now() < deadline {
-        serve(lanes, tally, outcomes, Instant::now() - Duration::from_secs(86_400))?;
+        serve(lanes, tally, outcomes, schedule.measure_from)?;
         idle(lanes, Duration::from_millis(50));
     }
     Ok(())
 }
 
-/// Writes what waits and takes what came, on every lane.
+/// Writes what waits and takes what came, on every lane; whether anything came.
 fn serve(
     lanes: &mut [Lane],
     tally: &mut Tally,
     outcomes: &mut Outcomes,
     measure_from: Instant,
-) -> Result<(), CommandError> {
-    lanes.iter_mut().try_for_each(|lane| lane.serve(tally, outcomes, measure_from))
+) -> Result<bool, CommandError> {
+    let mut heard = false;
+    for lane in lanes {
+        heard |= lane.serve(tally, outcomes, measure_from)?;
+    }
+    Ok(heard)
 }
 
 /// Waits until a lane has something to read, or the time is over.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use client::{Client, ClientEvent, InstrumentKey, Outcome, Start, SubmitError};
 use protocol::{
     Body, ClientOrderId, Event, InstrumentDefinition, InstrumentId, MassCancel, OrderKey, OrderStatusRequest,
-    RequestId, SessionId, Side, Symbol,
+    RequestId, Sequence, SessionId, Side, Symbol,
 };
 use serde_json::json;
 
@@ -82,6 +82,7 @@ pub fn run(args: &TradeArgs) -> Result<(), CommandError> {
         interactive,
         instruments: HashMap::new(),
         orders: HashMap::new(),
+        last_sequence: Sequence(0),
         asked: 0,
         failed: 0,
     };
@@ -122,6 +123,8 @@ struct Desk {
     instruments: HashMap<InstrumentId, InstrumentDefinition>,
     /// Instrument of each order that was heard of.
     orders: HashMap<ClientOrderId, InstrumentId>,
+    /// Sequence of the last report.
+    last_sequence: Sequence,
     asked: u64,
     failed: u64,
 }
@@ -232,7 +235,10 @@ impl Desk {
     fn submit(&mut self, body: Body) -> Result<(), CommandError> {
         loop {
             match self.client.submit(body) {
-                Ok(_) => {
+                Ok(id) => {
+                    if let Body::NewOrder(order) = body {
+                        self.orders.insert(ClientOrderId(id.0), order.instrument);
+                    }
                     self.asked += 1;
                     return Ok(());
                 }
@@ -266,8 +272,22 @@ impl Desk {
             self.complain(&format!("there is no instrument {symbol}"));
             return Ok(());
         };
-        // What was sent before must be in the answer as far as it goes: the depth names its sequence.
-        let depth = self.client.depth(definition.instrument, 10, ANSWER_PATIENCE).map_err(connect::failed)?;
+        // The lines before this one must show: depth and reports come from stages side by side, so the depth's own
+        // sequence tells whether it has caught up.
+        let patience = Instant::now() + ANSWER_PATIENCE;
+        while self.client.pending() > 0 && Instant::now() < patience {
+            self.look(LOOK)?;
+        }
+        while self.look_at_once()? {}
+        let depth = loop {
+            let depth =
+                self.client.depth(definition.instrument, 10, ANSWER_PATIENCE).map_err(connect::failed)?;
+            let behind = depth.as_ref().is_some_and(|depth| depth.sequence < self.last_sequence);
+            if !behind || Instant::now() >= patience {
+                break depth;
+            }
+            self.look(LOOK)?;
+        };
         if let Some(depth) = depth {
             if self.json {
                 say!("{}", show::depth_json(&depth, &definition))
@@ -281,6 +301,7 @@ impl Desk {
     fn event(&mut self, event: ClientEvent) -> Result<(), CommandError> {
         match event {
             ClientEvent::Report(report) => {
+                self.last_sequence = report.output.sequence;
                 let (order, instrument) = show::subject(&report.output.event);
                 if instrument.0 != 0 && !self.instruments.contains_key(&instrument) {
                     self.ask(InstrumentKey::Id(instrument))?;

@@ -95,7 +95,6 @@ pub(super) struct Comparison {
     feed_resting: usize,
     same_resting: usize,
     unknown_deletes: u64,
-    times_back: u64,
     trades: Option<TradeCounts>,
     differences: Vec<Difference>,
 }
@@ -113,17 +112,12 @@ struct FeedBook {
     /// Orders that the feed says traded.
     traded: HashSet<u64>,
     unknown_deletes: u64,
-    times_back: u64,
 }
 
 impl FeedBook {
     fn new(rows: &[Row]) -> Self {
-        let mut book =
-            Self { live: BTreeMap::new(), traded: HashSet::new(), unknown_deletes: 0, times_back: 0 };
-        let mut time = 0;
+        let mut book = Self { live: BTreeMap::new(), traded: HashSet::new(), unknown_deletes: 0 };
         for row in rows {
-            book.times_back += u64::from(row.time_ms < time);
-            time = row.time_ms;
             let before = match row.action {
                 Action::Deleted => book.live.remove(&row.id),
                 Action::Created | Action::Changed => book.live.insert(row.id, row.volume),
@@ -183,8 +177,8 @@ impl Comparison {
                 .collect();
             case.traded(&known, &here, ledger.trades().len(), &mut differences)
         });
-        let (unknown_deletes, times_back) = (book.unknown_deletes, book.times_back);
-        Self { feed_resting: book.live.len(), same_resting, unknown_deletes, times_back, trades, differences }
+        let unknown_deletes = book.unknown_deletes;
+        Self { feed_resting: book.live.len(), same_resting, unknown_deletes, trades, differences }
     }
 
     pub(super) fn print(&self, definition: &InstrumentDefinition, examples: usize) {
@@ -193,11 +187,7 @@ impl Comparison {
             self.feed_resting,
             self.same_resting
         );
-        say!(
-            "feed: {} deletes of unknown orders, {} times that go back",
-            self.unknown_deletes,
-            self.times_back
-        );
+        say!("feed: {} deletes of orders that it never created", self.unknown_deletes);
         if let Some(trades) = &self.trades {
             say!(
                 "trades: {} in the feed, {} here; {} pairs of orders traded the same quantity, {} of them at the same price",
@@ -245,7 +235,6 @@ impl Comparison {
             "feed_resting": self.feed_resting,
             "same_resting": self.same_resting,
             "unknown_deletes": self.unknown_deletes,
-            "times_back": self.times_back,
             "feed_trades": self.trades.as_ref().map(|trades| trades.feed),
             "same_pairs": self.trades.as_ref().map(|trades| trades.same_pairs),
             "differences": differences,

@@ -1,5 +1,6 @@
 //! Rows of an order-by-order feed: from a CSV file, or made up from a seed.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -151,12 +152,43 @@ fn whole(name: &str, text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{name}: `{text}` is not a whole number"))
 }
 
+/// Most digits by which an exponent may move the point.
+const EXPONENT_MAX: i32 = 30;
+
+/// Writes out a number with an exponent, as programs that think in floating point leave them: `7.18e-06` is
+/// `0.00000718`. Other text stays as it is.
+fn written_out(text: &str) -> Cow<'_, str> {
+    let parts = text.split_once(['e', 'E']).and_then(|(mantissa, exponent)| {
+        let exponent: i32 = exponent.parse().ok()?;
+        (-EXPONENT_MAX..=EXPONENT_MAX).contains(&exponent).then_some((mantissa, exponent))
+    });
+    let Some((mantissa, exponent)) = parts else { return Cow::Borrowed(text) };
+    let (sign, digits) = match mantissa.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let zeros = "0".repeat(EXPONENT_MAX as usize);
+    let digits = format!("{zeros}{whole}{fraction}{zeros}");
+    let point = (zeros.len() + whole.len()) as i32 + exponent;
+    // The zeros on both sides are as many as the point may move.
+    match digits.split_at_checked(point as usize) {
+        Some((whole, fraction)) => Cow::Owned(format!("{sign}{whole}.{fraction}")),
+        None => Cow::Borrowed(text),
+    }
+}
+
 fn price(name: &str, text: &str, definition: &InstrumentDefinition) -> Result<Price, String> {
-    decimal::parse(text, definition.price_scale).map(Price).map_err(|error| format!("{name}: {error}"))
+    decimal::parse(&written_out(text), definition.price_scale)
+        .map(Price)
+        .map_err(|error| format!("{name}: {error}"))
 }
 
 fn quantity(name: &str, text: &str, definition: &InstrumentDefinition) -> Result<Quantity, String> {
-    let quantity = decimal::parse_unsigned(text, definition.quantity_scale);
+    let quantity = decimal::parse_unsigned(&written_out(text), definition.quantity_scale);
     quantity.map(Quantity).map_err(|error| format!("{name}: {error}"))
 }
 
@@ -219,4 +251,69 @@ pub(super) fn generate(seed: u64, count: usize, definition: &InstrumentDefinitio
         rows.push(row);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition() -> InstrumentDefinition {
+        let list = crate::instruments::demonstration().expect("the embedded list");
+        *list.iter().find(|entry| entry.symbol.as_str() == "BTCUSD").expect("BTCUSD")
+    }
+
+    #[test]
+    fn numbers_with_exponents_are_exact() {
+        let definition = definition();
+        for (text, units) in [
+            ("7.18e-06", 718),
+            ("1E-8", 1),
+            ("1.5e2", 15_000_000_000),
+            ("2e0", 200_000_000),
+            ("0.5", 50_000_000),
+        ] {
+            assert_eq!(quantity("volume", text, &definition), Ok(Quantity(units)), "{text}");
+        }
+        for text in ["1e-9", "e5", "1e", "1e99", "1e-4000000000", "1.2.3e4", "-1e2", "1e+-2"] {
+            assert!(quantity("volume", text, &definition).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_by_its_column_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("feed.csv");
+        let text = "action,id,timestamp,exchange_timestamp,price,volume,direction\n\
+                    created,7,1,2,100.5,0.25,bid\ndeleted,7,1,3,100.5,0.25,bid\n";
+        std::fs::write(&path, text).expect("written");
+        let created = Row {
+            id: 7,
+            time_ms: 2,
+            price: Price(10_050),
+            volume: Quantity(25_000_000),
+            action: Action::Created,
+            side: Side::Buy,
+        };
+        let deleted = Row { time_ms: 3, action: Action::Deleted, ..created };
+        assert_eq!(rows(&path, &definition(), None).expect("a feed"), [created, deleted]);
+        assert_eq!(rows(&path, &definition(), Some(1)).expect("a feed"), [created]);
+        std::fs::write(&path, text.replace("deleted", "removed")).expect("written");
+        let error = rows(&path, &definition(), None).expect_err("an unknown action").to_string();
+        assert!(error.contains("line 3: action: `removed`"), "{error}");
+        std::fs::write(&path, text.replace("volume", "amount")).expect("written");
+        let error = rows(&path, &definition(), None).expect_err("a column is missing").to_string();
+        assert!(error.ends_with("there is no column `volume`"), "{error}");
+    }
+
+    #[test]
+    fn a_made_up_feed_depends_on_its_seed_alone() {
+        let feed = generate(7, 20_000, &definition());
+        assert_eq!(feed, generate(7, 20_000, &definition()));
+        assert_ne!(feed, generate(8, 20_000, &definition()));
+        for action in [Action::Created, Action::Changed, Action::Deleted] {
+            assert!(feed.iter().filter(|row| row.action == action).count() > 1_000, "{action:?}");
+        }
+        let within = |row: &Row| row.volume > Quantity(0) && row.price > Price(0);
+        assert!(feed.iter().all(within));
+    }
 }

@@ -1,5 +1,6 @@
 //! One connection of the load: what it sends, when each request was due, and its own count of what came back.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
@@ -17,16 +18,27 @@ pub(super) struct Lane {
     user: String,
     client: Client,
     orders: Orders,
-    first: Option<RequestId>,
-    /// When each request was due, by its distance from the first. `None` once it has its outcome.
-    due: Vec<Option<Instant>>,
+    sent: u64,
+    /// Id of the oldest request without an outcome; of the first one before there is any.
+    oldest: RequestId,
+    /// When each request from the oldest on was due. `None` once it has its outcome. The window bounds it.
+    due: VecDeque<Option<Instant>>,
     pub(super) resent: usize,
     pub(super) reconnects: u64,
 }
 
 impl Lane {
     pub(super) fn new(user: String, client: Client, orders: Orders) -> Self {
-        Self { user, client, orders, first: None, due: Vec::new(), resent: 0, reconnects: 0 }
+        Self {
+            user,
+            client,
+            orders,
+            sent: 0,
+            oldest: RequestId(0),
+            due: VecDeque::new(),
+            resent: 0,
+            reconnects: 0,
+        }
     }
 
     /// Submits the flow's next request; false where the window is full.
@@ -34,48 +46,60 @@ impl Lane {
         // The flow moves on only with a request that was taken.
         let Ok(id) = self.client.submit(self.orders.peek()) else { return false };
         self.orders.taken(id);
-        self.first.get_or_insert(id);
-        self.due.push(Some(due));
+        if self.due.is_empty() {
+            self.oldest = id;
+        }
+        self.sent += 1;
+        self.due.push_back(Some(due));
         true
     }
 
-    /// Writes what waits and takes what came.
+    /// Writes what waits and takes what came; whether anything came.
     pub(super) fn serve(
         &mut self,
         tally: &mut Tally,
         outcomes: &mut Option<BufWriter<File>>,
         measure_from: Instant,
-    ) -> Result<(), CommandError> {
-        let Self { user, client, due, first, resent, reconnects, .. } = self;
+    ) -> Result<bool, CommandError> {
+        let Self { user, client, due, oldest, resent, reconnects, .. } = self;
         let mut now = None;
         let mut written = Ok(());
-        let polled = client.poll(Duration::ZERO, |event| match event {
-            ClientEvent::Outcome(id, outcome) => {
-                let now = *now.get_or_insert_with(Instant::now);
-                let place = first.and_then(|first| usize::try_from(id.0.checked_sub(first.0)?).ok());
-                match place.and_then(|place| due.get_mut(place)).and_then(Option::take) {
-                    Some(due) => tally.outcome(outcome, now, due, measure_from),
-                    None => tally.duplicated += 1,
-                }
-                if let Some(file) = outcomes {
-                    let line = outcome_line(user, id, outcome);
-                    if let Err(error) = file.write_all(line.as_bytes()) {
-                        written = Err(error);
+        let mut heard = false;
+        let polled = client.poll(Duration::ZERO, |event| {
+            heard = true;
+            match event {
+                ClientEvent::Outcome(id, outcome) => {
+                    let now = *now.get_or_insert_with(Instant::now);
+                    let place = id.0.checked_sub(oldest.0).and_then(|place| usize::try_from(place).ok());
+                    match place.and_then(|place| due.get_mut(place)).and_then(Option::take) {
+                        Some(due) => tally.outcome(outcome, now, due, measure_from),
+                        None => tally.duplicated += 1,
+                    }
+                    while let Some(None) = due.front() {
+                        due.pop_front();
+                        oldest.0 += 1;
+                    }
+                    if let Some(file) = outcomes {
+                        let line = outcome_line(user, id, outcome);
+                        if let Err(error) = file.write_all(line.as_bytes()) {
+                            written = Err(error);
+                        }
                     }
                 }
+                ClientEvent::Report(report) => {
+                    tally.reports += 1;
+                    tally.executions += u64::from(matches!(report.output.event, Event::Executed(_)));
+                }
+                ClientEvent::LoggedIn(login) => {
+                    *reconnects += 1;
+                    *resent += login.resent;
+                }
+                _ => {}
             }
-            ClientEvent::Report(report) => {
-                tally.reports += 1;
-                tally.executions += u64::from(matches!(report.output.event, Event::Executed(_)));
-            }
-            ClientEvent::LoggedIn(login) => {
-                *reconnects += 1;
-                *resent += login.resent;
-            }
-            _ => {}
         });
         written.map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
-        polled.map_err(connect::failed)
+        polled.map_err(connect::failed)?;
+        Ok(heard)
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -87,7 +111,7 @@ impl Lane {
     }
 
     pub(super) fn sent(&self) -> u64 {
-        self.due.len() as u64
+        self.sent
     }
 }
 
