@@ -4,7 +4,8 @@
 //!
 //! RINGPIT_KILLS is the number of kills of the module together, 20 without it.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -19,26 +20,45 @@ use crate::truth::{Told, Truth, told};
 const RATE: &str = "4000";
 /// Frames that a server lives for at most, counted from when it takes orders.
 const LIFE_FRAMES: u64 = 1_200;
-/// Requests sent for each kill: enough that the flow rarely ends before the kills do.
-const REQUESTS_PER_KILL: u64 = 1_500;
+/// The same where snapshots and pruning shall find the time to happen: some seconds.
+const LONG_LIFE_FRAMES: u64 = 14_000;
 /// A start that is killed is killed within so long; about half of them are up by then.
 const START_MICROS: u64 = 300_000;
 
-fn kills() -> u64 {
-    std::env::var("RINGPIT_KILLS").map_or(20, |text| text.parse().expect("RINGPIT_KILLS is a number"))
+/// A snapshot every second, files that are soon full, and every file to the archive before it is pruned.
+fn forgetful(archive: &Path) -> String {
+    format!(
+        "[journal]\nsegment_mib = 1\nreserve_mib = 8\narchive_command = 'cp \"$RINGPIT_SEGMENT\" \"$RINGPIT_COPY\"'\n\
+         archive_folder = '{}'\n[snapshots]\nevery_frames = 1_000\nevery_seconds = 1\n[log]\nstats_seconds = 0\n",
+        archive.display()
+    )
 }
 
-/// Kills servers while `job` runs, `wanted` times or until it ends; gives the kills made and the last server.
+/// The kills of each test: under a flow, under a load, under a load with snapshots and pruning.
+fn kills() -> [u64; 3] {
+    let all =
+        std::env::var("RINGPIT_KILLS").map_or(20, |text| text.parse().expect("RINGPIT_KILLS is a number"));
+    let fifth = all / 5;
+    [2 * fifth, 2 * fifth, all - 4 * fifth]
+}
+
+/// Requests to send for so many kills: enough that they are rarely over before the kills are.
+fn requests(kills: u64, life_frames: u64) -> String {
+    (kills * life_frames * 5 / 4).to_string()
+}
+
+/// Kills servers while `job` runs, `wanted` times or until it ends, each after at most `life_frames`; gives the kills made
+/// and the last server.
 fn kill_under(
     venue: &mut Venue,
     mut server: Server,
     job: &mut Job,
-    wanted: u64,
+    (wanted, life_frames): (u64, u64),
     rng: &mut StdRng,
 ) -> (u64, Server) {
     let mut made = 0;
     while made < wanted && job.runs() {
-        let goal = server.sequence() + rng.random_range(1..=LIFE_FRAMES);
+        let goal = server.sequence() + rng.random_range(1..=life_frames);
         let reached = wait_for("the frames before a kill", || {
             (server.sequence() >= goal).then_some(true).or_else(|| (!job.runs()).then_some(false))
         });
@@ -66,28 +86,35 @@ fn check_all(venue: &Venue) -> (Truth, Value) {
     let truth = Truth::read(venue.data()).expect("engine and oracle agree on the journal");
     truth.check_report_files(venue.data()).expect("the report files are those of the journal");
     let replayed = venue.ask(&["replay"]);
+    check_hashes(&truth, &replayed);
+    (truth, replayed)
+}
+
+/// The tool that users have tells the hashes of the truth.
+#[track_caller]
+fn check_hashes(truth: &Truth, replayed: &Value) {
     let [running, state, book] = truth.hashes();
     assert_eq!(replayed["sequence"], truth.sequence().0);
     assert_eq!(replayed["running_hash"], running);
     assert_eq!(replayed["state_hash"], state);
     assert_eq!(replayed["book_hash"], book);
-    (truth, replayed)
 }
 
 #[test]
 fn a_flow_that_is_killed_ends_with_the_books_of_one_that_is_not() {
     let (seed, mut rng) = seeded("crash, flow");
-    let wanted = kills() / 2;
+    let [wanted, ..] = kills();
     let mut made = 0;
     let mut round = 0;
     while made < wanted {
-        let rows = ((wanted - made) * REQUESTS_PER_KILL).to_string();
+        let rows = requests(wanted - made, LIFE_FRAMES);
         let flow_seed = (seed + round).to_string();
         let flow = ["flow", "--generate", &flow_seed, "--rows", &rows];
         let mut venue = Venue::new(WHOLE_HISTORY);
         let server = venue.start();
-        let mut job = venue.job(&[&flow[..], &["--resend", "--rate", RATE, "--json"]].concat());
-        let (here, server) = kill_under(&mut venue, server, &mut job, wanted - made, &mut rng);
+        let mut job =
+            venue.job(&[&flow[..], &["--resend", "--rate", RATE, "--window", "256", "--json"]].concat());
+        let (here, server) = kill_under(&mut venue, server, &mut job, (wanted - made, LIFE_FRAMES), &mut rng);
         let disturbed = job.finish().succeeded().json();
         server.terminate();
         let (truth, replayed) = check_all(&venue);
@@ -119,31 +146,34 @@ fn a_flow_that_is_killed_ends_with_the_books_of_one_that_is_not() {
     }
 }
 
-/// A load with kills on it, stopped in the end: its venue, and what its clients were told.
-fn disturbed_load(wanted: u64, seed: u64, rng: &mut StdRng) -> (Venue, Vec<Told>) {
-    let mut venue = Venue::new(WHOLE_HISTORY);
+/// A load with kills on it: its last server, and what its clients were told.
+fn disturbed_load(
+    venue: &mut Venue,
+    (wanted, life_frames): (u64, u64),
+    seed: u64,
+    rng: &mut StdRng,
+) -> (Server, Vec<Told>) {
     let mut server = venue.start();
     let mut all = Vec::new();
     let mut made = 0;
     while made < wanted {
         let outcomes = venue.path(&format!("outcomes-{made}"));
-        let orders = ((wanted - made) * REQUESTS_PER_KILL).to_string();
-        let mut job = load(&venue, &outcomes, &orders, seed + made);
+        let orders = requests(wanted - made, life_frames);
+        let mut job = load(venue, &outcomes, &orders, seed + made);
         wait_for("the load to begin", || (outcomes.exists() || !job.runs()).then_some(()));
-        let (here, last) = kill_under(&mut venue, server, &mut job, wanted - made, rng);
+        let (here, last) = kill_under(venue, server, &mut job, (wanted - made, life_frames), rng);
         server = last;
         let result = job.finish().succeeded().json();
         assert_eq!((&result["lost"], &result["duplicated"]), (&0.into(), &0.into()), "{result}");
+        assert_eq!(result["sent"], orders.parse::<u64>().expect("a number"));
         println!(
             "crash, load: {here} kills, {orders} requests, {} done, {} reconnects, {} sent again",
             result["done"], result["reconnects"], result["resent"]
         );
-        all.extend(told(&std::fs::read_to_string(&outcomes).expect("the outcomes")));
-        assert_eq!(result["sent"], orders.parse::<u64>().expect("a number"));
+        all.extend(told(&fs::read_to_string(&outcomes).expect("the outcomes")));
         made += here;
     }
-    server.terminate();
-    (venue, all)
+    (server, all)
 }
 
 fn load(venue: &Venue, outcomes: &PathBuf, orders: &str, seed: u64) -> Job {
@@ -174,10 +204,56 @@ fn load(venue: &Venue, outcomes: &PathBuf, orders: &str, seed: u64) -> Job {
 #[test]
 fn a_load_that_is_killed_loses_nothing_and_does_nothing_twice() {
     let (seed, mut rng) = seeded("crash, load");
-    let (venue, told) = disturbed_load(kills() - kills() / 2, seed, &mut rng);
+    let [_, wanted, _] = kills();
+    let mut venue = Venue::new(WHOLE_HISTORY);
+    let (server, told) = disturbed_load(&mut venue, (wanted, LIFE_FRAMES), seed, &mut rng);
+    server.terminate();
     let (truth, _) = check_all(&venue);
     truth.check_outcomes(&told).expect("the clients were told the truth");
     the_check_notices_what_is_wrong(&venue, truth, &told);
+}
+
+#[test]
+fn kills_amid_snapshots_pruning_and_archive_lose_nothing() {
+    let (seed, mut rng) = seeded("crash, pruned");
+    let [.., wanted] = kills();
+    let archive = tempfile::tempdir().expect("a folder");
+    let mut venue = Venue::new(&forgetful(archive.path()));
+    let (server, told) = disturbed_load(&mut venue, (wanted, LONG_LIFE_FRAMES), seed, &mut rng);
+    // All that this test is about did happen, if not before then now.
+    let first = wait_for("the journal to be pruned", || {
+        let first = venue.ask(&["journal", "stat"])["first_sequence"].as_u64().expect("a number");
+        (first > 1).then_some(first)
+    });
+    let snapshot = server.status()["snapshot_sequence"].as_u64().expect("a number");
+    server.terminate();
+
+    let truth =
+        Truth::read(&whole_journal(&venue, archive.path())).expect("engine and oracle agree on the journal");
+    truth.check_outcomes(&told).expect("the clients were told the truth");
+    truth.check_report_files(venue.data()).expect("the report files are those of the journal");
+    check_hashes(&truth, &venue.ask(&["replay", "--from-snapshot"]));
+    println!(
+        "crash, pruned: the journal begins with {first} of {}, last snapshot {snapshot}",
+        truth.sequence()
+    );
+}
+
+/// A copy of the journal with the pruned files back in their places, from the archive; gives its data directory.
+fn whole_journal(venue: &Venue, archive: &Path) -> PathBuf {
+    let whole = venue.path("whole");
+    let journal = whole.join("journal");
+    fs::create_dir_all(&journal).expect("a folder");
+    for folder in [archive, &venue.data().join("journal")] {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name");
+            if name.to_string_lossy().starts_with("segment-") {
+                fs::copy(&path, journal.join(name)).expect("copied");
+            }
+        }
+    }
+    whole
 }
 
 /// The check itself, on the same run with faults planted in it.
