@@ -176,7 +176,7 @@ fn disturbed_load(
     (server, all)
 }
 
-fn load(venue: &Venue, outcomes: &PathBuf, orders: &str, seed: u64) -> Job {
+fn load(venue: &Venue, outcomes: &Path, orders: &str, seed: u64) -> Job {
     let (outcomes, seed) = (outcomes.display().to_string(), seed.to_string());
     venue.job(&[
         "load",

@@ -41,6 +41,9 @@ fn configuration() -> String {
     )
 }
 
+/// Something done to a server.
+type Attack<'a> = &'a mut dyn FnMut(&Server);
+
 fn order() -> Body {
     Body::NewOrder(limit(ACME, Side::Buy, Quantity(1), Price(100)))
 }
@@ -103,7 +106,7 @@ fn hostile_clients_are_dropped_and_others_are_answered() {
 
     // Says nothing for all of the test, once logged in; 15 s are the protocol's.
     let mut silent = Raw::login_from(SILENT, to, "admin", &server.password("admin"), "", 0);
-    let attacks: [(&str, &mut dyn FnMut(&Server)); 7] = [
+    let attacks: [(&str, Attack<'_>); 7] = [
         ("under random bytes", &mut |_| random_bytes(to, &mut rng)),
         ("under lying lengths", &mut |_| lying_lengths(to, &password)),
         ("under half frames", &mut |_| half_frames(to, &password)),
