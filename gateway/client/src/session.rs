@@ -26,7 +26,7 @@ use crate::{ClientConfig, ClientError, ClientEvent, ConnectionLoss, Outcome, Sta
 /// Pause before the second try to connect; it doubles with each try.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(10);
 /// Longest pause between two tries.
-const BACK_OFF_LAST: Duration = Duration::from_secs(1);
+const BACK_OFF_LAST: Duration = Duration::from_millis(500);
 /// How long a login may take: the server verifies passwords one after the other.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
 /// How long a session that is not available is asked for: the server holds a dead connection for its silence limit.

@@ -39,8 +39,9 @@ pub struct CtlArgs {
     /// The operator who logs in
     #[arg(long, default_value = "admin")]
     operator: String,
-    #[command(flatten)]
-    output: OutputArgs,
+    /// Print one JSON object as the last line of standard output
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     action: Action,
 }
@@ -189,7 +190,7 @@ pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
     say!("done: {} of {} requests", done.len(), bodies.len());
     let canceled: u64 =
         done.iter().map(|event| if let Event::MassCanceled(e) = event { e.orders } else { 0 }).sum();
-    args.output
+    OutputArgs { json: args.json }
         .last_line(&json!({ "requests": bodies.len(), "done": done.len(), "orders_canceled": canceled }));
     Ok(())
 }

@@ -11,7 +11,7 @@ fn disturb(rig: &mut Rig, rng: &mut StdRng) {
         0..12 => rig.cut(),
         12..20 => rig.crash(),
         20..26 => rig.venue.kick(),
-        26..30 => rig.venue.end_of_day(),
+        26..30 => rig.venue.end_of_day(rig.last_report.0),
         30..33 => rig.venue.leader = Some("other:2".into()),
         _ => {}
     }

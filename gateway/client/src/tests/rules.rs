@@ -153,7 +153,7 @@ fn a_rejected_login_ends_at_once_or_after_patience() {
         }
     }
     assert_eq!(bench.session.ended(), Some(&ClientError::Login(LoginRejection::SessionNotAvailable)));
-    assert!((20..60).contains(&tries), "{tries} tries, backed off to one a second");
+    assert!((40..70).contains(&tries), "{tries} tries, backed off to two a second");
 }
 
 #[test]

@@ -169,8 +169,12 @@ impl Venue {
         self.flush();
     }
 
-    pub(super) fn end_of_day(&mut self) {
-        self.queue.push_back(Item::EndOfDay);
+    /// Ends the day, unless the client still is in an older one: a venue keeps only the day before the current one.
+    pub(super) fn end_of_day(&mut self, client_day: TradingDay) {
+        let asked = self.queue.iter().any(|item| matches!(item, Item::EndOfDay));
+        if client_day.0 == self.day && !asked {
+            self.queue.push_back(Item::EndOfDay);
+        }
     }
 
     /// An operator disconnects the user: what its connection sent and still is in the queue does nothing.
