@@ -76,7 +76,7 @@ fn pipeline(
     }
     let slots: Vec<_> =
         messages.iter().enumerate().map(|(at, message)| frame(&command(message, at as u64 + 1))).collect();
-    let frames: Vec<&[u8]> = slots.iter().map(|slot| unpadded(slot)).collect();
+    let frames: Vec<&[u8]> = slots.iter().map(unpadded).collect();
     let started = Instant::now();
     for claim in frames.chunks(CLAIM_FRAMES) {
         publish(&mut ingress, claim);
