@@ -1,6 +1,9 @@
 //! The rules of a session one by one: what the server may not send, and what ends a client.
 
 use protocol::soupbin::{Packet, session_name, write_packet};
+use protocol::{
+    AdminDone, Event, FrameHeader, FrameKind, Output, REPORT_STRIDE, Recipient, Report, Sequence, Timestamp,
+};
 
 use super::*;
 use crate::{ClientError, LoginRejection, ServerFault, Start, SubmitError};
@@ -123,6 +126,40 @@ fn garbage_and_wrong_numbers_end_the_client_and_leave_outcomes_unknown() {
     bench.greet(1, 1, 0, 0, 1);
     bench.send(&[Packet::Sequenced(&[7; 40])]);
     assert!(matches!(bench.session.ended(), Some(ClientError::Server(ServerFault::Message(_)))));
+}
+
+/// A report of that number that answers that request.
+fn report(number: u64, request: u64) -> Vec<u8> {
+    let event = Event::AdminDone(AdminDone {
+        to: Recipient { session: SessionId(7), number: ReportNumber(number) },
+        request_id: RequestId(request),
+        request_kind: FrameKind::EndOfDay,
+        instrument: InstrumentId(0),
+    });
+    let output = Output { sequence: Sequence(number), log_time: Timestamp(1), event };
+    let mut stride = [0; REPORT_STRIDE];
+    Report { output, cl_ord_id: None }.encode(&mut stride).expect("a report");
+    let length = FrameHeader::read(&stride).expect("a frame").length();
+    stride[..length].to_vec()
+}
+
+#[test]
+fn gaps_doubles_and_answers_to_nothing_end_the_client() {
+    let number = |expected, got| ServerFault::ReportNumber {
+        expected: ReportNumber(expected),
+        got: ReportNumber(got),
+    };
+    let cases = [
+        ("a gap", vec![report(1, 0), report(3, 0)], number(2, 3)),
+        ("a double", vec![report(1, 0), report(1, 0)], number(2, 1)),
+        ("an answer to a request never sent", vec![report(1, 9)], ServerFault::Answer(RequestId(9))),
+    ];
+    for (name, reports, fault) in cases {
+        let mut bench = Bench::new(|_| {});
+        bench.greet(1, 1, 0, 0, 1);
+        reports.iter().for_each(|frame| bench.send(&[Packet::Sequenced(frame)]));
+        assert_eq!(bench.session.ended(), Some(&ClientError::Server(fault)), "{name}");
+    }
 }
 
 #[test]
