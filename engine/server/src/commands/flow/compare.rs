@@ -363,3 +363,91 @@ impl Case<'_> {
         self.rejections.0.get(&self.plan.order(id)?.row).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::{
+        Accepted, AccountId, ClientOrderId, Event, Executed, InstrumentId, Liquidity, OrderFlags, OrderId,
+        OrderType, Recipient, ReportNumber, RequestId, SessionId, TimeInForce, TradeId,
+    };
+
+    use super::*;
+
+    const TO: Recipient = Recipient { session: SessionId(1), number: ReportNumber(1) };
+
+    fn row(id: u64, action: Action, side: Side, price: i64, volume: u64) -> Row {
+        Row { id, time_ms: 1, price: Price(price), volume: Quantity(volume), action, side }
+    }
+
+    fn accepted(row: &Row, id: u64) -> Event {
+        Event::Accepted(Accepted {
+            to: TO,
+            request_id: RequestId(id),
+            order_id: OrderId(id),
+            price: Some(row.price),
+            quantity: row.volume,
+            instrument: InstrumentId(1),
+            account: AccountId(0),
+            side: row.side,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::GoodTillCancel,
+            flags: OrderFlags::default(),
+        })
+    }
+
+    fn executed(id: u64, side: Side, quantity: u64, leaves: u64, liquidity: Liquidity) -> Event {
+        Event::Executed(Executed {
+            to: TO,
+            request_id: RequestId(0),
+            order_id: OrderId(id),
+            client_order_id: ClientOrderId(id),
+            trade_id: TradeId(1),
+            last_price: Price(100),
+            last_quantity: Quantity(quantity),
+            leaves_quantity: Quantity(leaves),
+            cum_quantity: Quantity(quantity),
+            instrument: InstrumentId(1),
+            account: AccountId(0),
+            side,
+            liquidity,
+        })
+    }
+
+    /// Order 11 rests alike in both. 12 and 13 cross and trade here while the feed lets both rest. 14 is rejected here; the
+    /// feed says that it traded with 11.
+    #[test]
+    fn differences_are_found_and_explained() {
+        let rows = [
+            row(11, Action::Created, Side::Buy, 90, 5),
+            row(12, Action::Created, Side::Sell, 100, 4),
+            row(13, Action::Created, Side::Buy, 100, 3),
+            row(14, Action::Created, Side::Sell, 80, 2),
+        ];
+        let mut plan = Plan::new(InstrumentId(1));
+        let mut ledger = Ledger::default();
+        for (id, row) in (1..).zip(&rows) {
+            plan.sent(row, None, RequestId(id));
+            if id < 4 {
+                ledger.report(&accepted(row, id));
+            }
+        }
+        ledger.report(&executed(3, Side::Buy, 3, 0, Liquidity::Taker));
+        ledger.report(&executed(2, Side::Sell, 3, 1, Liquidity::Maker));
+        let mut rejections = Rejections::new();
+        rejections.insert(3, RejectReason::QuantityZero);
+        let trade = FeedTrade { buy_id: 11, sell_id: 14, price: Price(90), quantity: Quantity(2) };
+        let comparison = Comparison::new(&rows, &plan, &ledger, &rejections, Some(&[trade]));
+        assert_eq!((comparison.feed_resting, comparison.same_resting), (4, 1));
+        let found: Vec<(&str, Reason, usize)> =
+            comparison.grouped().into_iter().map(|(kind, reason, what)| (kind, reason, what.len())).collect();
+        assert_eq!(
+            found,
+            [
+                ("resting orders", Reason::Rejected(RejectReason::QuantityZero), 1),
+                ("resting orders", Reason::TradedHere, 2),
+                ("traded pairs", Reason::Rejected(RejectReason::QuantityZero), 1),
+                ("traded pairs", Reason::CrossedInFeed, 1),
+            ]
+        );
+    }
+}

@@ -160,3 +160,68 @@ impl Orders {
         self.grid.price(if side == Side::Buy { -away } else { away })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::{NewOrder, ReplaceOrder};
+
+    use super::*;
+
+    fn definition(symbol: &str) -> InstrumentDefinition {
+        let list = crate::instruments::demonstration().expect("the embedded list");
+        *list.iter().find(|entry| entry.symbol.as_str() == symbol).expect("an embedded instrument")
+    }
+
+    #[test]
+    fn shares_are_three_numbers() {
+        assert_eq!("50:40:10".parse(), Ok(Mix { new: 50, cancel: 40, replace: 10 }));
+        for text in ["", "50", "50:40", "0:1:1", "1:2:x", "1:2:3:4", "1001:0:0", "-1:2:3"] {
+            assert!(text.parse::<Mix>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flow_depends_on_its_seed_and_stays_on_the_grid() {
+        for symbol in ["BTCUSD", "EURUSD", "POWER"] {
+            let definition = definition(symbol);
+            let grid = Grid::new(&definition, None).expect("a grid");
+            let mix = "50:30:20".parse().expect("a mix");
+            let flow = |seed| {
+                let mut orders = Orders::new(seed, grid, mix, 10);
+                (1..=5_000)
+                    .map(|id| {
+                        let body = orders.peek();
+                        assert_eq!(body, orders.peek(), "the same until it is taken");
+                        orders.taken(RequestId(id));
+                        body
+                    })
+                    .collect::<Vec<_>>()
+            };
+            let bodies = flow(1);
+            assert_eq!(bodies, flow(1));
+            assert_ne!(bodies, flow(2));
+            let on_grid = |price: Price, quantity: Quantity| {
+                price.0 % definition.tick_size.0 == 0
+                    && (definition.price_min..=definition.price_max).contains(&price)
+                    && quantity.0.is_multiple_of(definition.lot_size.0)
+                    && quantity.0 > 0
+            };
+            let mut kinds = [0; 3];
+            for body in &bodies {
+                match body {
+                    Body::NewOrder(NewOrder { price: Some(price), quantity, .. }) => {
+                        assert!(on_grid(*price, *quantity), "{body:?}");
+                        kinds[0] += 1;
+                    }
+                    Body::ReplaceOrder(ReplaceOrder { price, quantity, .. }) => {
+                        assert!(on_grid(*price, *quantity), "{body:?}");
+                        kinds[1] += 1;
+                    }
+                    Body::CancelOrder(_) => kinds[2] += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(kinds.iter().all(|count| *count > 500), "{kinds:?}");
+        }
+    }
+}
