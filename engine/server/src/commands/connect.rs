@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use client::{Client, ClientConfig, InstrumentKey, Password};
 use protocol::{InstrumentDefinition, Symbol, UserName};
 
@@ -16,6 +17,32 @@ pub const PASSWORD_VARIABLE: &str = "RINGPIT_PASSWORD";
 
 /// How long a question to the server may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest time in seconds that an option takes: a year. A clock can't be set on by much more.
+const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+/// Most requests in flight that an option takes.
+const WINDOW_MAX: usize = 1 << 20;
+
+/// Reads an option that is a time in seconds.
+pub fn seconds() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(0..=SECONDS_MAX)
+}
+
+/// Reads an option that is a number of requests a second. None at all would never end.
+pub fn rate() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..)
+}
+
+/// Reads an option that is a number of requests in flight.
+///
+/// # Errors
+/// It is no number, or one that no window can have.
+pub fn window(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|window| (1..=WINDOW_MAX).contains(window))
+        .ok_or_else(|| format!("1 to {WINDOW_MAX}"))
+}
 
 /// Where the server is, and who logs in.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,7 +57,7 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Seconds to try to connect and log in at the start
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = seconds())]
     pub patience: u64,
 }
 
@@ -124,4 +151,38 @@ pub fn instrument(client: &mut Client, symbol: &str) -> Result<InstrumentDefinit
 /// What ended a client, for the person who ran the command.
 pub fn failed(error: client::ClientError) -> CommandError {
     CommandError::failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::commands::Cli;
+
+    #[test]
+    fn numbers_that_no_command_can_work_with_are_refused() {
+        let huge = u64::MAX.to_string();
+        let refused = [
+            ["trade", "--watch", &huge],
+            ["trade", "--patience", &huge],
+            ["load", "--seconds", &huge],
+            ["load", "--drain", &huge],
+            ["load", "--warm-up", &huge],
+            ["load", "--rate", "0"],
+            ["load", "--window", "0"],
+            ["flow", "--rate", "0"],
+            ["flow", "--window", "0"],
+            ["flow", "--window", &huge],
+        ];
+        for arguments in refused {
+            let error = Cli::try_parse_from(["ringpit"].iter().chain(&arguments)).expect_err("refused");
+            assert_eq!(error.kind(), clap::error::ErrorKind::ValueValidation, "{arguments:?}");
+            assert_eq!(error.exit_code(), 2);
+        }
+        for arguments in
+            [["trade", "--watch", "31536000"], ["load", "--drain", "0"], ["load", "--window", "1"]]
+        {
+            assert!(Cli::try_parse_from(["ringpit"].iter().chain(&arguments)).is_ok(), "{arguments:?}");
+        }
+    }
 }

@@ -60,13 +60,13 @@ pub struct FlowArgs {
     #[arg(long, default_value = "BTCUSD")]
     instrument: String,
     /// Requests in flight at most
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = connect::window)]
     window: usize,
     /// Go on when a connection is lost: connect again and send again what the server has not seen
     #[arg(long)]
     resend: bool,
     /// Rows a second at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = connect::rate())]
     rate: Option<u64>,
     /// Examples shown of each kind of difference
     #[arg(long, value_name = "N", default_value_t = 3)]

@@ -55,19 +55,19 @@ pub struct LoadArgs {
     #[arg(long, value_name = "USER", default_value = "admin")]
     operator: String,
     /// Requests a second over all connections; without it as fast as the windows allow
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = connect::rate())]
     rate: Option<u64>,
     /// Requests that each connection has in flight at most
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = connect::window)]
     window: usize,
     /// Seconds to send for [default: 10, unless --orders is given]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = connect::seconds())]
     seconds: Option<u64>,
     /// Requests to send
     #[arg(long, value_name = "N")]
     orders: Option<u64>,
     /// Seconds at the start that are not measured
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = connect::seconds())]
     warm_up: u64,
     /// Symbol of the instrument
     #[arg(long, default_value = "BTCUSD")]
@@ -88,7 +88,7 @@ pub struct LoadArgs {
     #[arg(long)]
     resend: bool,
     /// Seconds to wait for the last outcomes
-    #[arg(long, value_name = "S", default_value_t = 30)]
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = connect::seconds())]
     drain: u64,
     /// Write the latencies as an HdrHistogram percentile table, in microseconds
     #[arg(long, value_name = "FILE")]
@@ -173,8 +173,8 @@ fn check(args: &LoadArgs) -> Result<(), CommandError> {
     if args.connections == 0 || args.connections > CONNECTIONS_MAX {
         return Err(CommandError::usage(format!("--connections: 1 to {CONNECTIONS_MAX}")));
     }
-    if args.rate == Some(0) || args.cross > 100 {
-        return Err(CommandError::usage("--rate is above 0 and --cross at most 100"));
+    if args.cross > 100 {
+        return Err(CommandError::usage("--cross is at most 100"));
     }
     Ok(())
 }

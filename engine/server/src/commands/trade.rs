@@ -61,7 +61,7 @@ pub struct TradeArgs {
     #[arg(long)]
     all_reports: bool,
     /// Seconds to go on showing reports after the input ends
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = connect::seconds())]
     watch: u64,
     #[command(flatten)]
     output: OutputArgs,
