@@ -5,7 +5,7 @@ mod language;
 mod show;
 
 use std::collections::HashMap;
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use crate::console::OutputArgs;
 use crate::error::CommandError;
 use crate::say;
 
+/// Longest line in bytes. None that is understood comes near it.
+const LINE_MAX: usize = 1024;
 /// Lines read ahead of the venue's answers.
 const LINES_AHEAD: usize = 64;
 /// How long the next line may wait for the next look, and the other way round.
@@ -103,16 +105,53 @@ pub fn run(args: &TradeArgs) -> Result<(), CommandError> {
 
 /// Reads standard input on a thread of its own, since reading it can't be given up. The thread ends with the input or the
 /// process.
-fn read_lines() -> Receiver<String> {
+fn read_lines() -> Receiver<Typed> {
     let (sender, lines) = sync_channel(LINES_AHEAD);
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+        let mut input = std::io::stdin().lock();
+        while let Some(line) = next_line(&mut input) {
+            let last = matches!(line, Typed::Broken(_));
+            if sender.send(line).is_err() || last {
                 return;
             }
         }
     });
     lines
+}
+
+/// What came as one line.
+#[derive(Debug, PartialEq, Eq)]
+enum Typed {
+    Line(String),
+    /// Not to be taken as a line, and why. The input goes on behind it.
+    Refused(&'static str),
+    /// The input can't be read any further, and why.
+    Broken(String),
+}
+
+/// Takes a line off the input; `None` at its end. Of a line that is too long no more than a part is held in memory.
+fn next_line(input: &mut impl BufRead) -> Option<Typed> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let mut part = Vec::new();
+        // With its end a line takes one byte more.
+        match input.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut part) {
+            Ok(0) if line.is_empty() => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Typed::Broken(error.to_string())),
+        }
+        let ended = part.pop_if(|byte| *byte == b'\n').is_some() || part.len() <= LINE_MAX;
+        too_long |= part.len() > LINE_MAX;
+        line = part;
+        if ended {
+            break;
+        }
+    }
+    if too_long {
+        return Some(Typed::Refused("a line is longer than 1,024 bytes"));
+    }
+    Some(String::from_utf8(line).map_or(Typed::Refused("a line is not UTF-8 text"), Typed::Line))
 }
 
 /// One trader's session.
@@ -137,14 +176,16 @@ enum Next {
 
 impl Desk {
     /// Takes lines and shows reports until the input ends.
-    fn trade(&mut self, lines: &Receiver<String>) -> Result<(), CommandError> {
+    fn trade(&mut self, lines: &Receiver<Typed>) -> Result<(), CommandError> {
         loop {
             match lines.try_recv() {
-                Ok(line) => {
+                Ok(Typed::Line(line)) => {
                     if let Next::Quit = self.line(&line)? {
                         return Ok(());
                     }
                 }
+                Ok(Typed::Refused(problem)) => self.complain(problem),
+                Ok(Typed::Broken(error)) => self.complain(&format!("standard input: {error}")),
                 Err(TryRecvError::Disconnected) => return Ok(()),
                 Err(TryRecvError::Empty) => self.look(LOOK)?,
             }
@@ -343,9 +384,10 @@ impl Desk {
         }
     }
 
+    /// A line that was not done. What it echoes of the line can't steer the terminal.
     fn complain(&mut self, problem: &str) {
         self.failed += 1;
-        self.note(problem);
+        self.note(&printable(problem));
     }
 
     /// Something about the command itself. In a pipe the output is for reports alone.
@@ -354,9 +396,55 @@ impl Desk {
     }
 }
 
+/// The text with its control characters escaped.
+fn printable(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
 impl Order<'_> {
     /// The request, in the units of the instrument.
     fn body(&self, definition: &InstrumentDefinition) -> Result<Body, String> {
         language::order_body(self, definition)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(mut input: &[u8]) -> Vec<Typed> {
+        std::iter::from_fn(|| next_line(&mut input)).collect()
+    }
+
+    fn line(text: &str) -> Typed {
+        Typed::Line(text.to_owned())
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_does_not_end_the_input() {
+        let refused = Typed::Refused("a line is not UTF-8 text");
+        assert_eq!(lines(b"one\n\xff bad\n\nlast"), [line("one"), refused, line(""), line("last")]);
+        assert_eq!(lines(b""), []);
+    }
+
+    #[test]
+    fn a_line_has_an_end_within_its_bound() {
+        let refused = || Typed::Refused("a line is longer than 1,024 bytes");
+        for (length, taken) in
+            [(LINE_MAX - 1, true), (LINE_MAX, true), (LINE_MAX + 1, false), (10 * LINE_MAX + 3, false)]
+        {
+            let text = "x".repeat(length);
+            let first = if taken { line(&text) } else { refused() };
+            assert_eq!(lines(format!("{text}\nnext\n").as_bytes()), [first, line("next")], "{length}");
+            let last = if taken { line(&text) } else { refused() };
+            assert_eq!(lines(text.as_bytes()), [last], "{length}");
+        }
+        assert_eq!(lines(&[b'x'; 2 * (LINE_MAX + 1)]), [refused()]);
+    }
+
+    #[test]
+    fn what_is_echoed_steers_no_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\u{9b}é`"), "a\\u{1b}[2J\\u{9b}é`");
     }
 }
