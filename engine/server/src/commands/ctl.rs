@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use client::{Client, ClientEvent, Outcome};
+use client::{Client, ClientEvent, InstrumentKey, Outcome};
 use protocol::{
-    Body, Capacities, Credential, Event, MassCancel, Phase, RequestId, Role, SessionId, Side, UserDefinition,
+    Body, Capacities, Credential, Event, InstrumentId, MassCancel, Phase, RejectReason, RequestId, Role,
+    SessionId, Side, UserDefinition,
 };
 use rand::RngExt;
 use serde_json::json;
@@ -66,8 +67,13 @@ enum Action {
     /// Go on trading in a halted instrument
     #[command(after_help = "Example:\n  ringpit ctl resume BTCUSD")]
     Resume(SymbolArgs),
-    /// Set the venue's capacities
-    #[command(after_help = "Example:\n  ringpit ctl set-capacities --orders 16000000")]
+    /// Set the venue's capacities, all of them, until the next start: then those of the configuration are published again
+    #[command(
+        after_help = "Example:\n  ringpit ctl set-capacities --orders 16000000 --levels 4000000 --cl-ord-ids 8000000 \\
+      --sessions 10000 --instruments 200000
+
+To keep them, put them into the configuration, too: the server publishes its [capacities] at each start."
+    )]
     SetCapacities(CapacityArgs),
     /// End the trading day: day orders expire, reports are numbered from 1 again
     #[command(after_help = "Example:\n  ringpit ctl end-of-day")]
@@ -133,19 +139,19 @@ struct SymbolArgs {
 #[derive(Debug, clap::Args)]
 struct CapacityArgs {
     /// Live orders
-    #[arg(long, default_value_t = Capacities::default().orders)]
+    #[arg(long)]
     orders: u32,
     /// Price levels
-    #[arg(long, default_value_t = Capacities::default().levels)]
+    #[arg(long)]
     levels: u32,
     /// Text client order ids a trading day
-    #[arg(long, default_value_t = Capacities::default().cl_ord_ids)]
+    #[arg(long)]
     cl_ord_ids: u32,
     /// Sessions
-    #[arg(long, default_value_t = Capacities::default().sessions)]
+    #[arg(long)]
     sessions: u32,
     /// Instruments
-    #[arg(long, default_value_t = Capacities::default().instruments)]
+    #[arg(long)]
     instruments: u32,
 }
 
@@ -172,6 +178,10 @@ pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
     let mut client = args.connect.connect(args.connect.config(&args.operator)?)?;
     let bodies = match prepared {
         Prepared::Bodies(bodies) => bodies,
+        Prepared::Disable(user) => {
+            must_exist(&mut client, &user)?;
+            vec![Body::PutUser(user)]
+        }
         Prepared::Phase(symbol, phase) => {
             vec![Body::SetPhase(connect::instrument(&mut client, symbol)?.instrument, phase)]
         }
@@ -198,6 +208,7 @@ pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
 /// What an action asks for, but for what only the server knows.
 enum Prepared<'a> {
     Bodies(Vec<Body>),
+    Disable(UserDefinition),
     Phase(&'a str, Phase),
     MassCancel(MassCancel, &'a str),
 }
@@ -206,7 +217,7 @@ fn prepare(action: &Action) -> Result<Prepared<'_>, CommandError> {
     let one = |body| Ok(Prepared::Bodies(vec![body]));
     match action {
         Action::AddUser(user) => one(put_user(user)?),
-        Action::DisableUser(user) => one(disable_user(user)?),
+        Action::DisableUser(user) => Ok(Prepared::Disable(disable_user(user)?)),
         Action::Disconnect(args) => one(Body::DisconnectUser(SessionId(args.session))),
         Action::AddInstruments(args) => {
             let list =
@@ -253,8 +264,8 @@ fn put_user(args: &UserArgs) -> Result<Body, CommandError> {
 }
 
 /// A disabled user keeps no password: its scheme is one that never verifies.
-fn disable_user(args: &DisableArgs) -> Result<Body, CommandError> {
-    Ok(Body::PutUser(UserDefinition {
+fn disable_user(args: &DisableArgs) -> Result<UserDefinition, CommandError> {
+    Ok(UserDefinition {
         session: SessionId(args.session),
         name: connect::user_name(&args.name)?,
         credential: Credential { scheme: 0, salt: [0; 16], hash: [0; 32] },
@@ -262,7 +273,40 @@ fn disable_user(args: &DisableArgs) -> Result<Body, CommandError> {
         enabled: false,
         cancel_on_disconnect: args.cancel_orders,
         grace_ms: 0,
-    }))
+    })
+}
+
+/// Finds out whether a user's session exists, since the request that disables a user would create one that does not. The
+/// venue has no such question, but it looks for the session of a mass cancel before it looks for the instrument: one of an
+/// instrument that is not there changes nothing, and its answer tells. That name and session belong together is checked
+/// when the user is disabled. (Ending the connection would tell, too, and could cancel orders that must stay.)
+fn must_exist(client: &mut Client, user: &UserDefinition) -> Result<(), CommandError> {
+    let mut instrument = InstrumentId(u32::MAX);
+    while client
+        .instrument(InstrumentKey::Id(instrument), ANSWER_PATIENCE)
+        .map_err(connect::failed)?
+        .is_some()
+    {
+        instrument.0 -= 1;
+    }
+    let question = MassCancel { session: user.session, instrument: Some(instrument), side: None };
+    let asked = client.submit(Body::MassCancel(question)).map_err(|e| CommandError::failed(e.to_string()))?;
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    while Instant::now() < deadline {
+        let event = client.next_event(Duration::from_millis(500)).map_err(connect::failed)?;
+        let Some(ClientEvent::Outcome(id, outcome)) = event else { continue };
+        let problem = match outcome {
+            _ if id != asked => continue,
+            Outcome::Rejected(_, RejectReason::UnknownInstrument) => return Ok(()),
+            Outcome::Rejected(_, RejectReason::UnknownUser) => "there is none".to_owned(),
+            outcome => outcome_text(outcome),
+        };
+        return Err(CommandError::failed(format!(
+            "user {} with session {}: {problem}",
+            user.name, user.session
+        )));
+    }
+    Err(CommandError::failed(format!("no answer within {ANSWER_PATIENCE:?}")))
 }
 
 fn new_password(args: &UserArgs) -> Result<String, CommandError> {
