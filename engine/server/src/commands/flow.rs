@@ -170,6 +170,8 @@ struct Flow<'a> {
     changed: Count,
     deleted: Count,
     reports: u64,
+    /// Reports of the user's orders from before.
+    foreign: u64,
     twice: u64,
     unprocessed: u64,
     unexpected: u64,
@@ -192,6 +194,7 @@ impl<'a> Flow<'a> {
             changed: Count::default(),
             deleted: Count::default(),
             reports: 0,
+            foreign: 0,
             twice: 0,
             unprocessed: 0,
             unexpected: 0,
@@ -258,7 +261,10 @@ impl<'a> Flow<'a> {
                 self.reports += 1;
                 self.last_sequence = report.output.sequence;
                 self.outcomes.event(&report.output.event);
-                self.ledger.report(&report.output.event);
+                match ledger::subject(&report.output.event) {
+                    Some(order) if self.plan.is_before(RequestId(order.0)) => self.foreign += 1,
+                    _ => self.ledger.report(&report.output.event),
+                }
                 if let Event::Rejected(e) = report.output.event
                     && let Some(row) = self.plan.row_of(e.request_id)
                 {
@@ -329,6 +335,12 @@ impl<'a> Flow<'a> {
             self.ledger.trades().len(),
             self.ledger.resting()
         );
+        if self.foreign > 0 {
+            say!(
+                "{} reports were of the user's orders from before, which this run does not judge",
+                self.foreign
+            );
+        }
         if self.reconnects > 0 {
             say!("{} reconnects, {} requests sent again", self.reconnects.saturating_sub(1), self.resent);
         }
@@ -351,6 +363,7 @@ impl<'a> Flow<'a> {
             "done": self.created.done + self.changed.done + self.deleted.done,
             "rejected": self.created.rejected + self.changed.rejected + self.deleted.rejected,
             "reports": self.reports,
+            "foreign_reports": self.foreign,
             "inconsistent_reports": self.ledger.inconsistent(),
             "trades": self.ledger.trades().len(),
             "resting": self.ledger.resting(),

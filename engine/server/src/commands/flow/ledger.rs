@@ -45,8 +45,21 @@ pub(super) struct Ledger {
     inconsistent: u64,
 }
 
+/// The order that a report is about, where it is one that changes an order.
+pub(super) fn subject(event: &Event) -> Option<ClientOrderId> {
+    match event {
+        Event::Accepted(e) => Some(ClientOrderId(e.request_id.0)),
+        Event::Executed(e) => Some(e.client_order_id),
+        Event::Canceled(e) => Some(e.client_order_id),
+        Event::Expired(e) => Some(e.client_order_id),
+        Event::Replaced(e) => Some(e.client_order_id),
+        Event::Restated(e) => Some(e.client_order_id),
+        _ => None,
+    }
+}
+
 impl Ledger {
-    /// Takes in a report.
+    /// Takes in a report. Those of orders that were there before the first report must be kept from it.
     pub(super) fn report(&mut self, event: &Event) {
         let consistent = match event {
             Event::Accepted(e) => {

@@ -105,6 +105,11 @@ impl Plan {
         (at < self.rows).then_some(at)
     }
 
+    /// Whether a request is older than the first of the plan.
+    pub(super) fn is_before(&self, id: RequestId) -> bool {
+        self.first.is_none_or(|first| id < first)
+    }
+
     /// The order of a feed's id.
     pub(super) fn order(&self, id: u64) -> Option<&Order> {
         self.orders.get(&id)
