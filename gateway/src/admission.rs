@@ -12,6 +12,9 @@ pub enum Admission {
     Open,
     /// The disk is nearly full: no new orders and no replaces, so that cancels can go on.
     CancelsOnly,
+    /// The disk is full but for what the server needs to stay up: nothing that would be journaled. Queries are answered,
+    /// and clients may log in and out.
+    Nothing,
     /// The server is stopping.
     Stopping,
 }

@@ -80,7 +80,9 @@ impl Session {
         match admission {
             Admission::Open => {}
             Admission::CancelsOnly if !adds_orders => {}
-            Admission::CancelsOnly => return refuse(frame, RefuseReason::DiskFull),
+            // Queries are never journaled.
+            Admission::Nothing if !kind.is_from_client() => {}
+            Admission::CancelsOnly | Admission::Nothing => return refuse(frame, RefuseReason::DiskFull),
             Admission::Stopping => return refuse(frame, RefuseReason::Stopping),
         }
         if kind.is_from_client() {

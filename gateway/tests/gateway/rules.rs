@@ -265,6 +265,25 @@ fn a_full_disk_and_a_stop_are_told_and_cancels_go_on() {
         ],
     );
     check_live(
+        "nothing that takes space is taken, and the session can still ask and leave",
+        limits,
+        &[
+            Act::Admission(Admission::Nothing),
+            Act::Message(71, wire::new_order()),
+            Act::Message(72, wire::cancel()),
+            Act::Message(73, wire::mass_cancel()),
+            Act::Bytes(wire::message(&wire::depth_query(74, 1))),
+            Act::Bytes(wire::packet(&Packet::LogoutRequest)),
+        ],
+        &[
+            "refused 71 NewOrder disk_full",
+            "refused 72 CancelOrder disk_full",
+            "refused 73 MassCancel disk_full",
+            "depth 74 of 1",
+            "> logout",
+        ],
+    );
+    check_live(
         "a stop refuses all, sends what is due and ends the session",
         limits,
         &[
