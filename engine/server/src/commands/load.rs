@@ -41,7 +41,8 @@ const BURST: u64 = 512;
   ringpit load --connections 4 --seconds 10         four sessions; --operator makes their users
   ringpit load --rate 1000 --seconds 60 --resend --outcomes out.csv    goes on across restarts of the server
 
-The exit status is 0 only if every request has exactly one outcome.")]
+The exit status is 0 only if every request has exactly one outcome. A run that breaks off still tells what it measured; its
+JSON then has \"complete\": false.")]
 pub struct LoadArgs {
     #[command(flatten)]
     connect: ConnectArgs,
@@ -144,29 +145,39 @@ impl Schedule {
 /// A connection that can't be made, or a request that was lost or answered twice.
 pub fn run(args: &LoadArgs) -> Result<(), CommandError> {
     check(args)?;
-    let mut lanes = lanes(args)?;
+    // A file that can't be written is found out before the run, not behind it.
     let mut outcomes = args.outcomes.as_ref().map(create).transpose()?;
+    let histogram = args.histogram.as_ref().map(create).transpose()?;
+    let mut lanes = lanes(args)?;
     let mut tally = Tally::new();
     let schedule = Schedule::new(args);
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    send(&schedule, &mut lanes, &mut tally, &mut outcomes)?;
+    let mut ran = send(&schedule, &mut lanes, &mut tally, &mut outcomes);
     let sending = schedule.start.elapsed();
-    drain(args, &schedule, &mut lanes, &mut tally, &mut outcomes)?;
-    if let Some(mut file) = outcomes {
-        file.flush().map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
+    if ran.is_ok() {
+        ran = drain(args, &schedule, &mut lanes, &mut tally, &mut outcomes);
     }
     let took = schedule.start.elapsed();
-    let result = LoadResult::new(args, &lanes, &tally, sending, took, cpu);
+    // What was measured is told also where the run broke off, or a file could not be written to its end.
+    let ran =
+        ran.and(write(outcomes, "the outcomes", |_| Ok(())))
+            .and(write(histogram, "the histogram", |file| tally.write_percentiles(file)));
+    let result = LoadResult::new(args, &lanes, &tally, sending, took, cpu, ran.is_ok());
     result.print();
-    if let Some(path) = &args.histogram {
-        let mut file = create(path)?;
-        tally
-            .write_percentiles(&mut file)
-            .and_then(|()| file.flush())
-            .map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?;
-    }
     args.output.last_line(&result.json());
-    result.verdict()
+    ran.and_then(|()| result.verdict())
+}
+
+/// Writes what is left to write into a file, if there is one.
+fn write(
+    file: Option<BufWriter<File>>,
+    name: &str,
+    content: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> Result<(), CommandError> {
+    let Some(mut file) = file else { return Ok(()) };
+    content(&mut file)
+        .and_then(|()| file.flush())
+        .map_err(|error| CommandError::failed(format!("{name}: {error}")))
 }
 
 fn check(args: &LoadArgs) -> Result<(), CommandError> {

@@ -1,6 +1,8 @@
 //! The commands that look at a data directory: beside a running server, after it, and on a damaged one.
 
+use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::process::{Command, Output, Stdio};
 
 use client::Outcome;
 use protocol::{Body, InstrumentId, Price, Quantity, Side};
@@ -191,4 +193,139 @@ fn low_disk_space_stops_orders_and_not_cancels() {
     assert_eq!(output.status.code(), Some(1));
     assert!(complaint(&output).contains("disk space low"), "{}", complaint(&output));
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+/// Runs an operator's command; gives its exit status and what it says.
+fn control(home: &Home, command: &[&str]) -> (Option<i32>, String) {
+    let output = ringpit(&[&["ctl", "--data", &home.data_text()], command].concat());
+    (output.status.code(), complaint(&output))
+}
+
+#[test]
+fn an_unknown_user_is_not_disabled_and_not_created() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let mut trader = server.login("demo");
+    // Had the first try created it, the second would find it.
+    for _ in 0..2 {
+        let (status, said) = control(&home, &["disable-user", "typo", "--session", "77"]);
+        assert!(status == Some(1) && said.contains("there is none"), "{said}");
+    }
+    let password = home.path("password");
+    std::fs::write(&password, "secret\n").expect("written");
+    let password = password.display().to_string();
+    let done = (Some(0), String::new());
+    let added = control(&home, &["add-user", "typo", "--session", "77", "--new-password-file", &password]);
+    assert_eq!(added, done);
+    // With somebody else's session nothing happens to anybody.
+    let (status, said) = control(&home, &["disable-user", "demo", "--session", "77"]);
+    assert!(status == Some(1) && said.contains("user_exists"), "{said}");
+    let (_, outcome, _) =
+        trader.ask(Body::NewOrder(client::limit(ACME, Side::Buy, Quantity(5), Price(1_000))));
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(control(&home, &["disable-user", "typo", "--session", "77"]), done);
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+#[test]
+fn capacities_are_set_all_or_not_at_all() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let (status, said) = control(&home, &["set-capacities", "--orders", "5000"]);
+    assert!(status == Some(2) && said.contains("--levels"), "{said}");
+    let mut all = vec!["set-capacities"];
+    for name in ["--orders", "--levels", "--cl-ord-ids", "--sessions", "--instruments"] {
+        all.extend([name, "5000"]);
+    }
+    assert_eq!(control(&home, &all), (Some(0), String::new()));
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+#[test]
+fn a_flow_can_be_sent_again_into_the_books_it_left() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let flow = ["flow", "--generate", "1", "--rows", "2000"];
+    let first = ask(&home, &flow);
+    assert_eq!((&first["foreign_reports"], &first["answered"]), (&Value::from(0), &Value::from(2000)));
+    assert!(first["resting"].as_u64() > Some(0), "{first}");
+    // The orders that rest from the first run trade in the second, and are none of its own.
+    let second = ask(&home, &flow);
+    assert!(second["foreign_reports"].as_u64() > Some(0), "{second}");
+    assert_eq!(second["inconsistent_reports"], 0);
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+/// Runs `trade` with the lines as its input.
+fn trade_lines(home: &Home, lines: &[u8]) -> Output {
+    let mut trade = Command::new(env!("CARGO_BIN_EXE_ringpit"))
+        .args(["trade", "--data", &home.data_text()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    trade.stdin.take().expect("a pipe").write_all(lines).expect("written");
+    trade.wait_with_output().expect("ended")
+}
+
+#[test]
+fn a_line_that_is_no_text_fails_and_the_next_ones_are_done() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let output = trade_lines(&home, b"buy 1 ACME @ 5\n\xff bad\n\x1b[2J\nbuy 1 ACME @ 6\nbook ACME\n");
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), complaint(&output));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("a line is not UTF-8 text") && said.contains("2 lines were not done"), "{said}");
+    assert!(!said.contains('\u{1b}') && said.contains("`\\u{1b}[2J`"), "{said}");
+    let accepted = |out: &str| out.matches("accepted").count();
+    assert_eq!(accepted(&out), 2, "{out}");
+    // The book comes after the answers to all lines before it.
+    let before = out.split("ACME at sequence").next().map(accepted);
+    assert!(before == Some(2) && out.contains("at sequence"), "{out}");
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
+}
+
+/// Starts `load` on a home with what it prints kept.
+fn load(home: &Home, more: &[&str]) -> std::process::Child {
+    Command::new(env!("CARGO_BIN_EXE_ringpit"))
+        .args(["load", "--instrument", "ACME", "--json", "--data", &home.data_text()])
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started")
+}
+
+#[test]
+fn a_load_whose_server_goes_tells_what_it_measured() {
+    let home = Home::new();
+    let server = home.start(&[]);
+    let outcomes = home.path("outcomes");
+    let name = outcomes.display().to_string();
+    let running = load(&home, &["--rate", "2000", "--seconds", "60", "--outcomes", &name]);
+    // Outcomes reach the file by the buffer: some are there before the server goes.
+    for _ in 0..3_000 {
+        if std::fs::metadata(&outcomes).is_ok_and(|file| file.len() > 0) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    server.kill();
+    let output = running.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    let measured = last_json(&output);
+    assert_eq!(measured["complete"], false);
+    assert!(measured["acked"].as_u64() > Some(0), "{measured}");
+}
+
+#[test]
+fn a_load_whose_files_cannot_be_written_does_not_begin() {
+    let home = Home::new();
+    for option in ["--histogram", "--outcomes"] {
+        let output = load(&home, &[option, "/nonexistent/file"]).wait_with_output().expect("ended");
+        let said = complaint(&output);
+        assert!(output.status.code() == Some(1) && said.contains("/nonexistent/file"), "{said}");
+    }
 }

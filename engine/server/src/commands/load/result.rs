@@ -98,6 +98,8 @@ pub(super) struct Result<'a> {
     sending: Duration,
     took: Duration,
     cpu: Duration,
+    /// Whether the run went on to its end, and its files were written.
+    complete: bool,
 }
 
 impl<'a> Result<'a> {
@@ -108,6 +110,7 @@ impl<'a> Result<'a> {
         sending: Duration,
         took: Duration,
         cpu_before: Timespec,
+        complete: bool,
     ) -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Self {
@@ -120,6 +123,7 @@ impl<'a> Result<'a> {
             sending,
             took,
             cpu: duration(cpu).saturating_sub(duration(cpu_before)),
+            complete,
         }
     }
 
@@ -186,6 +190,7 @@ impl<'a> Result<'a> {
             latency.insert(format!("p{percentile}"), json!(value));
         }
         json!({
+            "complete": self.complete && self.lost == 0,
             "connections": self.args.connections,
             "window": self.args.window,
             "rate": self.args.rate,
