@@ -27,13 +27,20 @@ pub struct BackupReport {
 
 /// Copies the journal from `from` into `to`, which must hold no journal yet: every batch that begins at or before
 /// `up_to`, as of now if `None`. Each batch is checked on the way, and the copy is read once more and durable when this
-/// returns. The writer of `from` may go on; segments that it prunes meanwhile are still copied.
+/// returns. The cluster id is as [`inspect::verify`] takes it. The writer of `from` may go on; segments that it prunes meanwhile are still copied.
 ///
 /// # Errors
 /// Those of [`inspect::verify`] for `from` and for the copy; `PastEnd` if `up_to` is not there; `Option` if `to`
 /// holds a journal; `Io`.
-pub fn backup(from: &SharedStorage, to: &SharedStorage, up_to: Option<Sequence>) -> Result<BackupReport> {
-    let survey = Survey::read(from, None)?;
+pub fn backup(
+    from: &SharedStorage,
+    to: &SharedStorage,
+    cluster_id: Option<u128>,
+    up_to: Option<Sequence>,
+) -> Result<BackupReport> {
+    let survey = Survey::read(from, cluster_id)?;
+    // What is copied ends where a segment can't be read: that must be the journal's end and no damage.
+    inspect::settled_end(from, &survey, cluster_id)?;
     // All files are opened first: what is pruned from here on stays readable.
     let mut segments = Vec::new();
     for found in &survey.segments {
@@ -73,7 +80,7 @@ pub fn backup(from: &SharedStorage, to: &SharedStorage, up_to: Option<Sequence>)
     if let Some(wanted) = up_to.filter(|up_to| *up_to > report.last_sequence) {
         return Err(JournalError::PastEnd { wanted, last: report.last_sequence });
     }
-    let copied = inspect::verify(to, &mut |_| {})?;
+    let copied = inspect::verify(to, cluster_id, &mut |_| {})?;
     if copied.last_sequence != report.last_sequence || !copied.torn.is_empty() {
         return Err(JournalError::Option("the copy does not read as what was copied".to_owned()));
     }

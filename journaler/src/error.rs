@@ -42,6 +42,15 @@ pub enum JournalError {
         /// Cluster id of the configuration, or of the segment before.
         expected: u128,
     },
+    /// The one header that was written is damaged, and the caller doesn't know the cluster id either.
+    #[error(
+        "{file}: offset 0: the segment's header is damaged, and nothing else says which cluster the journal belongs \
+         to; restore a backup"
+    )]
+    UnknownCluster {
+        /// Segment file.
+        file: String,
+    },
     /// The segment was written by a version of the format that this program doesn't know.
     #[error("{file}: journal format version {found}, this program reads {supported}")]
     WrongVersion {
@@ -134,8 +143,8 @@ pub enum JournalError {
 pub type Result<T> = std::result::Result<T, JournalError>;
 
 /// Both ways out of damage, for the end of a message.
-pub(crate) const REPAIR: &str = "repair it from another member or a backup, or see what `ringpit journal cut` would \
-    lose and do it with `ringpit journal cut --yes`";
+pub(crate) const REPAIR: &str = "restore a backup, or see what `ringpit journal cut` would lose and do it with \
+    `ringpit journal cut --yes`";
 
 /// Damage that something later shows to have been whole once.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use protocol::{Sequence, Term};
 
 use crate::error::{Context, Corruption, Evidence, JournalError, Result};
-use crate::format::{BLOCK_BYTES, BatchHeader, BatchKind};
+use crate::format::{BLOCK_BYTES, BatchHeader, BatchKind, SegmentHeaderRead};
 use crate::frames::Frames;
 use crate::journal::take_lock;
 use crate::recovery::{self, TornTail};
@@ -67,12 +67,19 @@ pub struct JournalStat {
     pub torn: Vec<TornTail>,
 }
 
-/// Reads and checks a whole journal without locking it; a live one is checked as far as it is written.
+/// Reads and checks a whole journal without locking it; a live one is checked as far as it is written. It judges as
+/// [`Journal::open`](crate::Journal::open) with the same `cluster_id` does; `None` takes the one in the headers, and can
+/// then say nothing about a journal whose only header is damaged.
 ///
 /// # Errors
-/// The first damage that it finds: `Corrupt`, `MissingSegment`, `SegmentLength`, `WrongVersion`, `ForeignCluster`; `Io`.
-pub fn verify(storage: &SharedStorage, progress: &mut dyn FnMut(Progress)) -> Result<JournalStat> {
-    walk(storage, &mut |_, _, _, _| {}, progress)
+/// The first damage that it finds: `Corrupt`, `MissingSegment`, `SegmentLength`, `WrongVersion`, `ForeignCluster`,
+/// `UnknownCluster`; `Io`.
+pub fn verify(
+    storage: &SharedStorage,
+    cluster_id: Option<u128>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<JournalStat> {
+    walk(storage, cluster_id, &mut |_, _, _, _| {}, progress)
 }
 
 /// A batch as shown by [`dump`].
@@ -94,6 +101,7 @@ pub struct DumpedBatch<'a> {
 /// As [`verify`]; what stands before the damage has been shown then.
 pub fn dump(
     storage: &SharedStorage,
+    cluster_id: Option<u128>,
     from: Sequence,
     to: Sequence,
     show: &mut dyn FnMut(DumpedBatch<'_>),
@@ -103,17 +111,18 @@ pub fn dump(
             show(DumpedBatch { file, offset, header, frames: Frames::new(slots, header.first_sequence) });
         }
     };
-    walk(storage, &mut visit, &mut |_| {})
+    walk(storage, cluster_id, &mut visit, &mut |_| {})
 }
 
 type Visit<'a> = dyn FnMut(&str, u64, &BatchHeader, &[u8]) + 'a;
 
 fn walk(
     storage: &SharedStorage,
+    cluster_id: Option<u128>,
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<JournalStat> {
-    let survey = Survey::read(storage, None)?;
+    let survey = Survey::read(storage, cluster_id)?;
     let bytes_total = survey.segments.iter().map(|found| found.length).sum();
     let mut bytes_done = 0;
     let mut segments = Vec::new();
@@ -153,7 +162,7 @@ fn walk(
         progress(Progress { bytes_done, bytes_total });
     }
     // The rules of a start, for what stands at and behind the end.
-    let ending = settled_end(storage, &survey)?;
+    let ending = settled_end(storage, &survey, cluster_id)?;
     let position = ending.position;
     progress(Progress { bytes_done: bytes_total, bytes_total });
     Ok(JournalStat {
@@ -171,11 +180,17 @@ fn walk(
 }
 
 /// The end by the rules of a start. In a live journal the search for evidence can meet batches that came after the bad
-/// place was read; only damage that is still there on a second look is damage.
-fn settled_end(storage: &SharedStorage, survey: &Survey) -> Result<recovery::Ending> {
+/// place was read, or a segment that was begun after the headers were; only damage that is still there on a second look is
+/// damage.
+pub(crate) fn settled_end(
+    storage: &SharedStorage,
+    survey: &Survey,
+    cluster_id: Option<u128>,
+) -> Result<recovery::Ending> {
     let mut seen: Option<Box<Corruption>> = None;
     loop {
-        match recovery::find_end(storage, survey, survey.cluster_id().unwrap_or_default()) {
+        let again = seen.is_some().then(|| Survey::read(storage, cluster_id)).transpose()?;
+        match end_of(storage, again.as_ref().unwrap_or(survey), cluster_id) {
             Err(JournalError::Corrupt(corruption)) => {
                 let again = seen
                     .is_some_and(|seen| (&seen.file, seen.offset) == (&corruption.file, corruption.offset));
@@ -186,6 +201,16 @@ fn settled_end(storage: &SharedStorage, survey: &Survey) -> Result<recovery::End
             }
             ended => return ended,
         }
+    }
+}
+
+fn end_of(storage: &SharedStorage, survey: &Survey, cluster_id: Option<u128>) -> Result<recovery::Ending> {
+    let begun = survey.last_begun().and_then(|place| survey.segments.get(place));
+    match (cluster_id.or(survey.cluster_id()), begun) {
+        (Some(cluster_id), _) => recovery::find_end(storage, survey, cluster_id),
+        // The checksums of its batches start from the header, so none of them can be told from a torn write.
+        (None, Some(damaged)) => Err(JournalError::UnknownCluster { file: damaged.path.clone() }),
+        (None, None) => recovery::find_end(storage, survey, 0),
     }
 }
 
@@ -222,9 +247,9 @@ pub struct CutPlan {
 /// Looks for damage that keeps a journal from being opened and says what a cut there would lose. `None`: there is none.
 ///
 /// # Errors
-/// `WrongVersion` and `ForeignCluster`, which no cut repairs; `Io`.
-pub fn plan_cut(storage: &SharedStorage) -> Result<Option<CutPlan>> {
-    let damage = match verify(storage, &mut |_| {}) {
+/// `WrongVersion` and `ForeignCluster`, which no cut repairs; `UnknownCluster`; `Io`.
+pub fn plan_cut(storage: &SharedStorage, cluster_id: Option<u128>) -> Result<Option<CutPlan>> {
+    let damage = match verify(storage, cluster_id, &mut |_| {}) {
         Ok(_) => return Ok(None),
         Err(damage) => damage,
     };
@@ -245,7 +270,7 @@ pub fn plan_cut(storage: &SharedStorage) -> Result<Option<CutPlan>> {
         batches_lost: 0,
         segments_removed: later,
     };
-    count_lost(storage, &mut plan)?;
+    count_lost(storage, cluster_id, &mut plan)?;
     Ok(Some(plan))
 }
 
@@ -256,13 +281,22 @@ fn segment_files(storage: &SharedStorage) -> Result<Vec<String>> {
 }
 
 /// Counts the batches that are whole by themselves behind the damage.
-fn count_lost(storage: &SharedStorage, plan: &mut CutPlan) -> Result<()> {
+fn count_lost(storage: &SharedStorage, cluster_id: Option<u128>, plan: &mut CutPlan) -> Result<()> {
     let first = (&plan.file, plan.offset);
     let files = std::iter::once(first).chain(plan.segments_removed.iter().map(|file| (file, 0)));
     let (mut batches, mut last) = (0, None);
     for (file, offset) in files {
         let mut segment = Segment::open(storage, file.clone(), Access::Read)?;
-        let crate::format::SegmentHeaderRead::Valid(_, seed) = segment.header()? else { continue };
+        let seed = match segment.header()? {
+            SegmentHeaderRead::Valid(_, seed) => seed,
+            // What the header must have said is known of the log's first segment alone.
+            _ => match cluster_id.filter(|_| *file == segment_path(1)) {
+                Some(cluster_id) => {
+                    Position::start().segment_header(cluster_id, 1).encode(&mut [0; BLOCK_BYTES])
+                }
+                None => continue,
+            },
+        };
         let mut at = offset.max(BLOCK_BYTES as u64);
         while at < segment.length {
             match segment.lone_batch(at, seed)? {
@@ -285,9 +319,9 @@ fn count_lost(storage: &SharedStorage, plan: &mut CutPlan) -> Result<()> {
 ///
 /// # Errors
 /// `Locked` if a server has the directory; `Option` if the journal is no longer as it was planned; `Io`.
-pub fn cut(storage: &SharedStorage, plan: &CutPlan) -> Result<()> {
+pub fn cut(storage: &SharedStorage, cluster_id: Option<u128>, plan: &CutPlan) -> Result<()> {
     let _lock = take_lock(storage)?;
-    if plan_cut(storage)?.as_ref() != Some(plan) {
+    if plan_cut(storage, cluster_id)?.as_ref() != Some(plan) {
         return Err(JournalError::Option("the journal has changed since the cut was planned".to_owned()));
     }
     // The last one first: a power cut in between then leaves the damage, not a gap.

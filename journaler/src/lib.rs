@@ -18,8 +18,8 @@
 //!
 //! journal.segments().prune(keep_from)?;                   // from any thread
 //! Archiver::open(journal.segments(), options)?.run_once()?; // a closed segment to the operator's command
-//! backup(&storage, &copy, Some(up_to))?;                  // online
-//! verify(&storage, progress)?; dump(..)?; plan_cut(&storage)?; cut(&storage, &plan)?;
+//! backup(&storage, &copy, Some(cluster_id), Some(up_to))?; // online
+//! verify(&storage, Some(cluster_id), progress)?; dump(..)?; plan_cut(..)?; cut(&storage, .., &plan)?;
 //!
 //! let reports = ReportLog::open(storage.clone(), ReportLogOptions::default())?;
 //! let mut writer = reports.writer();                      // one

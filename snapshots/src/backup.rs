@@ -36,7 +36,7 @@ pub struct Backup {
 /// on meanwhile. The journal is copied up to `journaled`, or as far as it reads if that is not known (another process).
 ///
 /// # Errors
-/// `BackupNotEmpty`, `BackupOutrun`, `Journal`, `Io`. What was copied by then stays.
+/// `BackupNotEmpty`, `BackupOutrun`, `JournalTooShort`, `Journal`, `Io`. What was copied by then stays.
 pub fn back_up(store: &SnapshotStore, to: &SharedStorage, journaled: Option<Sequence>) -> Result<Backup> {
     let from = store.storage();
     if !to.list("").context("list", "the backup directory")?.is_empty() {
@@ -49,10 +49,13 @@ pub fn back_up(store: &SnapshotStore, to: &SharedStorage, journaled: Option<Sequ
     let mark = whole_file(from, &mark_path())?;
     let mut snapshots = open_snapshots(store, reported)?;
     let report_files = copy_reports(from, to, mark.as_deref())?;
-    let journal = journaler::backup(from, to, journaled)?;
+    let journal = journaler::backup(from, to, Some(store.cluster_id()), journaled)?;
     let copied = copy_snapshots(&mut snapshots, to)?;
     let newest = copied.last().copied().unwrap_or_default();
-    if journal.first_sequence > newest.next() || journal.last_sequence < newest {
+    if journal.last_sequence < newest {
+        return Err(SnapshotError::JournalTooShort { newest, journal_last: journal.last_sequence });
+    }
+    if journal.first_sequence > newest.next() {
         return Err(SnapshotError::BackupOutrun { newest, journal_first: journal.first_sequence });
     }
     to.sync_dir("").context("sync", "the backup directory")?;
@@ -183,7 +186,7 @@ pub fn check(
     cluster_id: u128,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Checked> {
-    let stat = journaler::verify(storage, &mut |_| {})?;
+    let stat = journaler::verify(storage, Some(cluster_id), &mut |_| {})?;
     let reported = ReportLog::mark_of(storage)?;
     let marks = Marks { journaled: stat.last_sequence, reported };
     let journal = JournalReader::open(storage.clone())?;

@@ -89,7 +89,7 @@ pub enum SnapshotError {
     /// Neither a snapshot nor the journal's beginning is there to start from.
     #[error(
         "nothing to start from: the journal starts at sequence {journal_first} and no usable snapshot reaches it{}; \
-         restore a backup or copy the data of another member",
+         restore a backup",
         Because(.refused)
     )]
     NothingToStartFrom {
@@ -130,6 +130,17 @@ pub enum SnapshotError {
         newest: Sequence,
         /// Oldest frame in the copy.
         journal_first: Sequence,
+    },
+    /// The journal does not reach the newest snapshot, though a snapshot is made of journaled frames only.
+    #[error(
+        "the journal ends with sequence {journal_last}, before the newest snapshot at {newest}: the journal is damaged \
+         (at durability `memory` a power cut can leave this); restore an earlier backup"
+    )]
+    JournalTooShort {
+        /// Newest snapshot.
+        newest: Sequence,
+        /// Newest frame in the journal; 0 for none.
+        journal_last: Sequence,
     },
     /// A report that must be in the report log is not there, or another stands in its place.
     #[error("report {number} of session {session} on trading day {day} is not in the report log")]

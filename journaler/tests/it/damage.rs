@@ -2,7 +2,8 @@
 
 use journaler::storage::fake::{Call, FakeStorage, Fault};
 use journaler::{
-    Evidence, Journal, JournalError, JournalOptions, JournalReader, SpaceState, cut, dump, plan_cut, verify,
+    Evidence, Journal, JournalError, JournalOptions, JournalReader, SpaceState, backup, cut, dump, plan_cut,
+    verify,
 };
 use protocol::Sequence;
 
@@ -82,8 +83,8 @@ fn cutting_at_any_bad_checksum_is_noticed() {
         ("journal/segment-0000000002", 4096, Sequence(11))
     );
     assert!(matches!(found.evidence, Evidence::Durable { sequence: Sequence(15), .. }));
-    let plan = plan_cut(&storage).unwrap().unwrap();
-    cut(&storage, &plan).unwrap();
+    let plan = plan_cut(&storage, Some(CLUSTER)).unwrap().unwrap();
+    cut(&storage, Some(CLUSTER), &plan).unwrap();
     let lost = std::panic::catch_unwind(|| open_damaged(&damaged, "journal/segment-0000000002", 4096));
     assert!(lost.is_err(), "the check did not miss the frames that were cut");
 }
@@ -94,19 +95,19 @@ fn a_cut_loses_what_its_plan_says_and_no_more() {
     damaged.flip_bit("journal/segment-0000000001", 2 * 4096 + 300, 0);
     let storage = damaged.shared();
     // The tail is whole, so the journal opens; the reader and verify meet the damage.
-    let Err(JournalError::Corrupt(found)) = verify(&storage, &mut |_| {}) else { panic!() };
+    let Err(JournalError::Corrupt(found)) = verify(&storage, Some(CLUSTER), &mut |_| {}) else { panic!() };
     assert_eq!((found.offset, found.sequence), (2 * 4096, Sequence(7)));
     assert!(matches!(check_frames(storage.clone(), 1, 15), Err(JournalError::Corrupt(_))));
-    let plan = plan_cut(&storage).unwrap().unwrap();
+    let plan = plan_cut(&storage, Some(CLUSTER)).unwrap().unwrap();
     assert_eq!((plan.first_lost, plan.last_lost), (Some(Sequence(7)), Some(Sequence(15))));
     assert_eq!((plan.batches_lost, plan.segments_removed.len()), (1, 2));
     {
         let (_journal, _) = Journal::open(storage.clone(), options(SEGMENT)).unwrap();
-        assert!(matches!(cut(&storage, &plan), Err(JournalError::Locked { .. })));
+        assert!(matches!(cut(&storage, Some(CLUSTER), &plan), Err(JournalError::Locked { .. })));
     }
     // Opening prepared nothing new, so the plan still holds.
-    cut(&storage, &plan_cut(&storage).unwrap().unwrap()).unwrap();
-    assert_eq!(plan_cut(&storage).unwrap(), None);
+    cut(&storage, Some(CLUSTER), &plan_cut(&storage, Some(CLUSTER)).unwrap().unwrap()).unwrap();
+    assert_eq!(plan_cut(&storage, Some(CLUSTER)).unwrap(), None);
     let (mut journal, recovery) = Journal::open(storage.clone(), options(SEGMENT)).unwrap();
     assert_eq!(recovery.last_sequence, Sequence(6));
     append(&mut journal, 9).unwrap();
@@ -114,17 +115,42 @@ fn a_cut_loses_what_its_plan_says_and_no_more() {
 }
 
 #[test]
+fn a_damaged_first_header_is_no_empty_journal_to_any_tool() {
+    let (fake, storage) = fake();
+    let (mut journal, _) = Journal::open(storage.clone(), options(1 << 16)).unwrap();
+    for count in [6, 4, 5] {
+        append(&mut journal, count).unwrap();
+    }
+    journal.close().unwrap();
+    fake.flip_bit("journal/segment-0000000001", 10, 0);
+    let id = Some(CLUSTER);
+    assert!(matches!(Journal::open(storage.clone(), options(1 << 16)), Err(JournalError::Corrupt(_))));
+    assert!(matches!(verify(&storage, id, &mut |_| {}), Err(JournalError::Corrupt(_))));
+    assert!(matches!(verify(&storage, None, &mut |_| {}), Err(JournalError::UnknownCluster { .. })));
+    let shown = dump(&storage, id, Sequence(1), Sequence(15), &mut |_| panic!("nothing can be shown"));
+    assert!(matches!(shown, Err(JournalError::Corrupt(_))));
+    let (_, target) = self::fake();
+    assert!(matches!(backup(&storage, &target, id, None), Err(JournalError::Corrupt(_))));
+    let plan = plan_cut(&storage, id).unwrap().unwrap();
+    assert_eq!((plan.offset, plan.first_lost, plan.last_lost), (0, Some(Sequence(1)), Some(Sequence(15))));
+    assert_eq!(plan.batches_lost, 3);
+    cut(&storage, id, &plan).unwrap();
+    assert_eq!(plan_cut(&storage, id).unwrap(), None);
+    assert_eq!(Journal::open(storage, options(1 << 16)).unwrap().1.last_sequence, Sequence(0));
+}
+
+#[test]
 fn verify_and_dump_tell_what_is_there() {
     let storage = small().shared();
     let mut progress = Vec::new();
-    let stat = verify(&storage, &mut |step| progress.push(step)).unwrap();
+    let stat = verify(&storage, Some(CLUSTER), &mut |step| progress.push(step)).unwrap();
     assert_eq!(stat.cluster_id, Some(CLUSTER));
     assert_eq!((stat.first_sequence, stat.last_sequence, stat.index), (Sequence(1), Sequence(15), 3));
     assert!(stat.clean_stop && stat.torn.is_empty());
     assert_eq!((stat.segments.len(), stat.prepared), (2, 1));
     assert_eq!(progress.last().map(|last| last.bytes_done), Some(3 * SEGMENT));
     let mut shown = Vec::new();
-    dump(&storage, Sequence(8), Sequence(11), &mut |batch| {
+    dump(&storage, Some(CLUSTER), Sequence(8), Sequence(11), &mut |batch| {
         shown.extend(batch.frames.map(|(sequence, _)| sequence.0));
     })
     .unwrap();
@@ -153,9 +179,9 @@ fn what_no_torn_tail_can_explain_is_refused_by_name() {
     let refused = Journal::open(storage.clone(), options(SEGMENT));
     assert!(matches!(refused, Err(JournalError::SegmentLength { length: 0, .. })));
     // The operator's cut takes it away and loses nothing.
-    let plan = plan_cut(&storage).unwrap().unwrap();
+    let plan = plan_cut(&storage, Some(CLUSTER)).unwrap().unwrap();
     assert_eq!((plan.batches_lost, plan.last_lost), (0, None));
-    cut(&storage, &plan).unwrap();
+    cut(&storage, Some(CLUSTER), &plan).unwrap();
     assert_eq!(Journal::open(storage, options(SEGMENT)).unwrap().1.last_sequence, Sequence(15));
 }
 

@@ -11,7 +11,7 @@ use journaler::{
 };
 use protocol::Sequence;
 
-use crate::support::{append, check_frames, options};
+use crate::support::{CLUSTER, append, check_frames, options};
 
 const SEGMENT: u64 = 16 * 4096;
 
@@ -108,7 +108,7 @@ fn a_reader_thread_follows_a_writer_over_segments() {
             journaled.store(sequence.0, Ordering::Release);
             // A look from outside in the middle of it all finds nothing wrong.
             if sequence.0.is_multiple_of(1200) {
-                verify(&storage, &mut |_| {}).unwrap();
+                verify(&storage, Some(CLUSTER), &mut |_| {}).unwrap();
             }
         }
         reader.join().unwrap();
@@ -116,7 +116,7 @@ fn a_reader_thread_follows_a_writer_over_segments() {
         assert!(journal.idle(Duration::from_secs(1)).unwrap());
         assert_eq!(journal.durable_sequence(), Sequence(LAST));
         journal.close().unwrap();
-        assert!(verify(&storage, &mut |_| {}).unwrap().clean_stop);
+        assert!(verify(&storage, Some(CLUSTER), &mut |_| {}).unwrap().clean_stop);
     }
 }
 
@@ -184,7 +184,7 @@ fn a_backup_is_a_journal_up_to_the_wanted_batch() {
     for (up_to, exact) in [(None, Some(last.0 + 5)), (Some(last), Some(last.0)), (Some(middle), None)] {
         let target = tempfile::tempdir().unwrap();
         let copy = real(target.path());
-        let report = backup(&storage, &copy, up_to).unwrap();
+        let report = backup(&storage, &copy, Some(CLUSTER), up_to).unwrap();
         assert!(up_to.is_none_or(|up_to| report.last_sequence >= up_to));
         assert!(exact.is_none_or(|exact| report.last_sequence.0 == exact), "{report:?}");
         check_frames(copy.clone(), 1, report.last_sequence.0).unwrap();
@@ -193,9 +193,9 @@ fn a_backup_is_a_journal_up_to_the_wanted_batch() {
         assert_eq!(recovery.last_sequence, report.last_sequence);
         append(&mut restored, 3).unwrap();
         drop(restored);
-        assert!(matches!(backup(&storage, &copy, up_to), Err(JournalError::Option(_))));
+        assert!(matches!(backup(&storage, &copy, Some(CLUSTER), up_to), Err(JournalError::Option(_))));
     }
     let target = tempfile::tempdir().unwrap();
-    let past = backup(&storage, &real(target.path()), Some(Sequence(last.0 + 99)));
+    let past = backup(&storage, &real(target.path()), Some(CLUSTER), Some(Sequence(last.0 + 99)));
     assert!(matches!(past, Err(JournalError::PastEnd { .. })));
 }

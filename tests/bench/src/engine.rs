@@ -132,7 +132,7 @@ impl EventSink for Mute {
 
 /// The journal through the business logic alone.
 fn replay(storage: &SharedStorage) -> Result<f64, Error> {
-    let end = journaler::verify(storage, &mut |_| ())?.last_sequence;
+    let end = journaler::verify(storage, None, &mut |_| ())?.last_sequence;
     let reader = JournalReader::open(storage.clone())?;
     let mut exchange = Exchange::new();
     let started = Instant::now();

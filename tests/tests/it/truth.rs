@@ -104,7 +104,7 @@ impl Truth {
     pub(crate) fn read_until(data: &Path, end: Sequence) -> Result<Self, String> {
         let fail = |error: &dyn std::fmt::Display| error.to_string();
         let storage: SharedStorage = Arc::new(RealStorage::open(data).map_err(|error| fail(&error))?);
-        let stat = journaler::verify(&storage, &mut |_| {}).map_err(|error| fail(&error))?;
+        let stat = journaler::verify(&storage, None, &mut |_| {}).map_err(|error| fail(&error))?;
         let reader = JournalReader::open(storage).map_err(|error| fail(&error))?;
         let mut cursor = reader.frames_from(Sequence(1)).map_err(|error| fail(&error))?;
         let mut truth = Self { duel: Duel::new(None), answers: HashMap::new(), reports: BTreeMap::new() };

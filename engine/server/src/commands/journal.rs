@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use journaler::{CutPlan, JournalStat};
+use journaler::{CutPlan, JournalStat, SharedStorage};
 use protocol::{Command, Sequence};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::data::{self, DataArgs};
 use crate::console::OutputArgs;
 use crate::error::CommandError;
 use crate::progress::{Meter, Without};
-use crate::{say, text};
+use crate::{identity, say, text};
 
 /// Look at the journal, or cut a damaged one
 #[derive(Debug, clap::Args)]
@@ -132,12 +132,12 @@ fn stat(args: &StatArgs) -> Result<(), CommandError> {
 }
 
 fn dump(args: &DumpArgs) -> Result<(), CommandError> {
-    let storage = data::open(&args.data.existing()?)?;
+    let (storage, cluster_id) = opened(&args.data)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written: io::Result<()> = Ok(());
     let mut shown = 0_u64;
     let (from, to) = (Sequence(args.from), Sequence(args.to));
-    let stat = journaler::dump(&storage, from, to, &mut |batch| {
+    let stat = journaler::dump(&storage, Some(cluster_id), from, to, &mut |batch| {
         // After a failed write the rest is read without being shown.
         if written.is_err() {
             return;
@@ -184,15 +184,15 @@ fn dump(args: &DumpArgs) -> Result<(), CommandError> {
 
 fn cut(args: &CutArgs) -> Result<(), CommandError> {
     let failed = |error: journaler::JournalError| CommandError::failed(error.to_string());
-    let storage = data::open(&args.data.existing()?)?;
-    let Some(plan) = journaler::plan_cut(&storage).map_err(failed)? else {
+    let (storage, cluster_id) = opened(&args.data)?;
+    let Some(plan) = journaler::plan_cut(&storage, Some(cluster_id)).map_err(failed)? else {
         say!("nothing is damaged, so there is nothing to cut");
         args.output.last_line(&json!({ "damaged": false, "cut": false }));
         return Ok(());
     };
     tell_plan(&plan);
     if args.yes {
-        journaler::cut(&storage, &plan).map_err(failed)?;
+        journaler::cut(&storage, Some(cluster_id), &plan).map_err(failed)?;
         say!("cut; the next start goes on from what stands before it");
     }
     args.output.last_line(&json!({
@@ -228,11 +228,20 @@ fn tell_plan(plan: &CutPlan) {
     }
 }
 
+/// The data directory and its id: a damaged header is told from a torn one only with it.
+fn opened(data: &DataArgs) -> Result<(SharedStorage, u128), CommandError> {
+    let data = data.existing()?;
+    let storage = data::open(&data)?;
+    let cluster_id = identity::existing(&data, &storage)?;
+    Ok((storage, cluster_id))
+}
+
 fn read_all(data: &DataArgs, what: &'static str) -> Result<JournalStat, CommandError> {
-    let storage = data::open(&data.existing()?)?;
+    let (storage, cluster_id) = opened(data)?;
     let mut meter = Meter::new(what, Without::Nothing);
-    let stat = journaler::verify(&storage, &mut |at| meter.at(at.bytes_done, at.bytes_total))
-        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let stat =
+        journaler::verify(&storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
+            .map_err(|error| CommandError::failed(error.to_string()))?;
     let _: crate::progress::Rate = meter.finish();
     Ok(stat)
 }

@@ -36,8 +36,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), CommandError> {
     let storage = data::open(&data)?;
     let cluster_id = identity::existing(&data, &storage)?;
     let mut meter = Meter::new("checking", Without::Nothing);
-    let stat = journaler::verify(&storage, &mut |at| meter.at(at.bytes_done, at.bytes_total))
-        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let stat =
+        journaler::verify(&storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
+            .map_err(|error| CommandError::failed(error.to_string()))?;
     let _: crate::progress::Rate = meter.finish();
     let end = match args.to.map(Sequence) {
         Some(to) if to > stat.last_sequence => {
