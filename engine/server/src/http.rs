@@ -12,11 +12,13 @@
 //! The token is a file in the data directory for its owner only, so that other users of the machine can't administer.
 
 pub mod client;
+mod listener;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -25,10 +27,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::sync::{Semaphore, oneshot};
 
+use self::listener::Bounded;
 use crate::oversight::{Oversight, Readiness};
 
 /// Threads that wait for administrative requests, which block.
 const BLOCKING_THREADS_MAX: usize = 2;
+/// Connections at a time.
+pub const CONNECTIONS_MAX: usize = 64;
+/// How long a connection may take for the head of its next request, or to take a piece of an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The running HTTP server.
 pub struct HttpServer {
@@ -50,6 +57,15 @@ impl HttpServer {
     /// # Errors
     /// The system's: the address is in use or not this machine's, or no thread is to be had.
     pub fn start(address: SocketAddr, oversight: Arc<Oversight>) -> io::Result<Self> {
+        Self::start_with(address, oversight, CONNECTIONS_MAX, PATIENCE)
+    }
+
+    fn start_with(
+        address: SocketAddr,
+        oversight: Arc<Oversight>,
+        connections_max: usize,
+        patience: Duration,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -61,7 +77,13 @@ impl HttpServer {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                if let Err(error) = serve(listener, oversight, stopped).await {
+                let listener = tokio::net::TcpListener::from_std(listener)
+                    .map(|listener| Bounded::new(listener, connections_max, patience));
+                let served = match listener {
+                    Ok(listener) => serve(listener, oversight, stopped).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = served {
                     tracing::error!(%error, "the HTTP server ended");
                 }
             });
@@ -88,7 +110,7 @@ impl Drop for HttpServer {
 }
 
 async fn serve(
-    listener: TcpListener,
+    listener: Bounded,
     oversight: Arc<Oversight>,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
@@ -100,7 +122,6 @@ async fn serve(
         .route("/status", get(status))
         .route("/snapshot", post(snapshot))
         .with_state(shared);
-    let listener = tokio::net::TcpListener::from_std(listener)?;
     // Connections that linger don't keep the process: the server is raced against the stop, not drained.
     tokio::select! {
         served = async { axum::serve(listener, router).await } => served,
@@ -176,7 +197,8 @@ fn json(status: StatusCode, value: &serde_json::Value) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     use super::*;
     use crate::oversight::Phase;
@@ -213,5 +235,27 @@ mod tests {
         let address = server.address();
         drop(server);
         assert!(client::request(address, "GET", "/livez", None, "", Duration::from_secs(1)).is_err());
+    }
+
+    /// Two places, both taken by clients that never finish a request: the next one is answered once they are thrown out.
+    #[test]
+    fn half_requests_are_closed_and_make_room() {
+        let patience = Duration::from_millis(200);
+        let oversight = Arc::new(Oversight::new());
+        let server =
+            HttpServer::start_with(([127, 0, 0, 1], 0).into(), oversight, 2, patience).expect("it starts");
+        let mut crowd = Vec::new();
+        for half in ["", "GET /livez HTTP/1.1\r\nHost: x\r\n"] {
+            let mut client = TcpStream::connect(server.address()).expect("connected");
+            client.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+            client.write_all(half.as_bytes()).expect("sent");
+            crowd.push(client);
+        }
+        check(&server, "GET", "/livez", None, 200, "live\n");
+        for mut client in crowd {
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).expect("closed, without waiting for the test's own limit");
+            assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        }
     }
 }

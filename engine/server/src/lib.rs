@@ -15,6 +15,7 @@ pub mod identity;
 pub mod instruments;
 pub mod logging;
 pub mod metrics;
+pub mod open_files;
 pub mod oversight;
 pub mod panics;
 pub mod passwords;

@@ -8,7 +8,7 @@ use crate::config::{Config, Overrides};
 use crate::error::CommandError;
 use crate::oversight::Oversight;
 use crate::server::Server;
-use crate::{logging, signals};
+use crate::{logging, open_files, signals};
 
 /// Serve: take orders until SIGTERM or SIGINT
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CommandError> {
     let config = Config::load(args.config.as_deref(), &overrides)
         .map_err(|error| CommandError::usage(error.to_string()))?;
     logging::start(&config.log)?;
+    open_files::raise(config.gateway.connections_max)?;
     let oversight = Arc::new(Oversight::new());
     // Before anything else, so that a signal during recovery is not lost.
     let asked = signals::listen(Arc::clone(&oversight))
