@@ -9,7 +9,7 @@ use gateway::credentials::{self, Verifier};
 use gateway::{GatewayConfig, HubSeed, ListenerLimits, SessionLimits, ThrottleLimits};
 use journaler::{ARCHIVE_TIMEOUT_DEFAULT, ArchiveOptions, JournalOptions};
 use pipeline::{EngineConfig, Fatal};
-use protocol::{Credential, Role, UserName};
+use protocol::{Credential, Role, UserDefinition, UserName};
 use rand::RngExt;
 use snapshots::SnapshotSchedule;
 
@@ -17,7 +17,7 @@ use crate::config::{Config, Durability};
 use crate::error::CommandError;
 use crate::files;
 use crate::passwords::{self, DEMONSTRATION_FILE, PasswordError, Passwords};
-use crate::provision::{Known, Wanted, WantedUser};
+use crate::provision::{Existing, Known, Wanted, WantedUser};
 use crate::{console, instruments};
 
 /// The demonstration users and what they may do.
@@ -136,17 +136,13 @@ pub fn wanted(
     let mut wanted =
         Wanted { capacities: config.capacities, instruments, users: Vec::new(), disabled: Vec::new() };
     if config.users.demonstration {
-        let (users, passwords) = demonstration(data)?;
+        let (users, passwords) = demonstration(data, known)?;
         wanted.users = users;
         return Ok((wanted, Some(passwords)));
     }
     wanted.disabled = retire_demonstration(data, known)?;
-    if let Some((name, file)) = &config.users.operator
-        && !known.users.iter().any(|user| user.name == *name)
-    {
-        let password = passwords::read_file(file).map_err(|error| CommandError::usage(error.to_string()))?;
-        let credential = hash(&password)?;
-        wanted.users.push(WantedUser { name: *name, role: Role::Operator, credential, replaces: false });
+    if let Some((name, file)) = &config.users.operator {
+        wanted.users.extend(operator(*name, file, known)?);
     }
     let nobody = wanted.users.is_empty()
         && known.users.iter().all(|user| !user.enabled || wanted.disabled.contains(&user.name));
@@ -159,9 +155,45 @@ pub fn wanted(
     Ok((wanted, None))
 }
 
+/// The operator that the configuration names, where the log does not have it as the file says. So whoever can write the
+/// password file and restart the server gets back in when the last operator can't.
+fn operator(name: UserName, file: &Path, known: &Known) -> Result<Option<WantedUser>, CommandError> {
+    let there = known.users.iter().find(|user| user.name == name);
+    // The file may go once the operator is made.
+    if there.is_some_and(|user| user.enabled && user.role == Role::Operator) && !file.exists() {
+        return Ok(None);
+    }
+    let password = passwords::read_file(file).map_err(|error| CommandError::usage(error.to_string()))?;
+    let existing = match there {
+        None => Existing::Stays,
+        Some(user) => match unlike_operator(user, &password) {
+            None => return Ok(None),
+            Some(why) => {
+                let file = file.display();
+                tracing::warn!(user = %name, why, %file, "the operator is made able to log in with the file's password");
+                Existing::Restored
+            }
+        },
+    };
+    Ok(Some(WantedUser { name, role: Role::Operator, credential: hash(&password)?, existing }))
+}
+
+/// Why a user can't administer with this password; `None` where it can.
+fn unlike_operator(user: &UserDefinition, password: &str) -> Option<&'static str> {
+    if !user.enabled {
+        Some("it was disabled")
+    } else if user.role != Role::Operator {
+        Some("it was no operator")
+    } else if !Verifier::default().verify(&user.credential, password.as_bytes()) {
+        Some("it had another password")
+    } else {
+        None
+    }
+}
+
 /// The demonstration users with their passwords: those kept in the data directory, or new ones, which are kept before
 /// the users are made.
-fn demonstration(data: &Path) -> Result<(Vec<WantedUser>, Passwords), CommandError> {
+fn demonstration(data: &Path, known: &Known) -> Result<(Vec<WantedUser>, Passwords), CommandError> {
     let failed = |error: PasswordError| CommandError::failed(error.to_string());
     let names = DEMONSTRATION.map(|(name, _)| demonstration_name(name));
     let kept = Passwords::load(data)
@@ -177,8 +209,19 @@ fn demonstration(data: &Path) -> Result<(Vec<WantedUser>, Passwords), CommandErr
         .iter()
         .zip(&names)
         .map(|((_, role), name)| {
-            let credential = hash(passwords.of(name).unwrap_or_default())?;
-            Ok(WantedUser { name: *name, role: *role, credential, replaces: lost })
+            let password = passwords.of(name).unwrap_or_default();
+            let there = known.users.iter().find(|user| user.name == *name);
+            // Without an operator, nobody could give the others back what they lost.
+            let why = there.filter(|_| *role == Role::Operator).and_then(|user| unlike_operator(user, password));
+            let existing = match why {
+                Some(why) => {
+                    tracing::warn!(user = %name, why, "the operator is made able to log in with the kept password");
+                    Existing::Restored
+                }
+                None if lost => Existing::NewPassword,
+                None => Existing::Stays,
+            };
+            Ok(WantedUser { name: *name, role: *role, credential: hash(password)?, existing })
         })
         .collect::<Result<_, CommandError>>()?;
     Ok((users, passwords))

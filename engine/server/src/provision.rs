@@ -26,7 +26,7 @@ pub struct Wanted {
     pub capacities: Capacities,
     /// Instruments.
     pub instruments: Vec<InstrumentDefinition>,
-    /// Users; those whose name the log has are left as they are.
+    /// Users.
     pub users: Vec<WantedUser>,
     /// Users that must not be able to log in any more.
     pub disabled: Vec<UserName>,
@@ -41,8 +41,19 @@ pub struct WantedUser {
     pub role: Role,
     /// The hash of its password.
     pub credential: Credential,
-    /// Whether an existing user is given this credential.
-    pub replaces: bool,
+    /// What becomes of an existing user of this name.
+    pub existing: Existing,
+}
+
+/// What becomes of a user that the log has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays as it is.
+    Stays,
+    /// It is given the credential.
+    NewPassword,
+    /// It is given the credential and the role, and may log in again.
+    Restored,
 }
 
 /// What is to be published, and what must not be.
@@ -91,13 +102,22 @@ impl Plan {
     fn add_users(&mut self, wanted: &Wanted, known: &Known) {
         let mut taken: HashSet<SessionId> = known.users.iter().map(|user| user.session).collect();
         for user in &wanted.users {
-            match known.users.iter().find(|there| there.name == user.name) {
-                Some(there) if user.replaces => {
+            let there = known.users.iter().find(|there| there.name == user.name);
+            match (there, user.existing) {
+                (Some(_), Existing::Stays) => {}
+                (Some(there), Existing::NewPassword) => {
                     self.commands
                         .push(Body::PutUser(UserDefinition { credential: user.credential, ..*there }));
                 }
-                Some(_) => {}
-                None => {
+                (Some(there), Existing::Restored) => {
+                    self.commands.push(Body::PutUser(UserDefinition {
+                        credential: user.credential,
+                        role: user.role,
+                        enabled: true,
+                        ..*there
+                    }));
+                }
+                (None, _) => {
                     let session = free_session(&taken);
                     taken.insert(session);
                     self.commands.push(Body::PutUser(UserDefinition {
@@ -187,18 +207,18 @@ mod tests {
         }
     }
 
-    fn wanted(instruments: &[InstrumentDefinition], users: &[(&str, bool)], disabled: &[&str]) -> Wanted {
+    fn wanted(instruments: &[InstrumentDefinition], users: &[(&str, Existing)], disabled: &[&str]) -> Wanted {
         let name = |name: &str| UserName::new(name).expect("a name");
         Wanted {
             capacities: Capacities::default(),
             instruments: instruments.to_vec(),
             users: users
                 .iter()
-                .map(|(text, replaces)| WantedUser {
+                .map(|(text, existing)| WantedUser {
                     name: name(text),
                     role: Role::Operator,
                     credential: credential(1),
-                    replaces: *replaces,
+                    existing: *existing,
                 })
                 .collect(),
             disabled: disabled.iter().map(|text| name(text)).collect(),
@@ -216,8 +236,10 @@ mod tests {
     #[test]
     fn only_what_is_missing_is_published() {
         let (a, b) = (instrument(1, "A", 1), instrument(2, "B", 1));
-        let plan =
-            Plan::new(&wanted(&[a, b], &[("x", false), ("y", false)], &[]), &known(&[a], &[user(1, "x")]));
+        let plan = Plan::new(
+            &wanted(&[a, b], &[("x", Existing::Stays), ("y", Existing::Stays)], &[]),
+            &known(&[a], &[user(1, "x")]),
+        );
         let made = UserDefinition {
             credential: credential(1),
             role: Role::Operator,
@@ -256,9 +278,11 @@ mod tests {
     fn users_are_renewed_or_disabled_where_asked() {
         let there =
             known(&[], &[user(1, "x"), user(4, "y"), UserDefinition { enabled: false, ..user(5, "z") }]);
-        let plan = Plan::new(&wanted(&[], &[("x", true)], &["y", "z", "w"]), &there);
+        let users = [("x", Existing::NewPassword), ("z", Existing::Restored)];
+        let plan = Plan::new(&wanted(&[], &users, &["y", "w"]), &there);
         let renewed = UserDefinition { credential: credential(1), ..user(1, "x") };
+        let restored = UserDefinition { credential: credential(1), role: Role::Operator, ..user(5, "z") };
         let disabled = UserDefinition { enabled: false, ..user(4, "y") };
-        assert_eq!(plan.commands, [Body::PutUser(renewed), Body::PutUser(disabled)]);
+        assert_eq!(plan.commands, [renewed, restored, disabled].map(Body::PutUser));
     }
 }

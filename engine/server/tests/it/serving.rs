@@ -181,4 +181,17 @@ fn demonstration_users_are_disabled_when_an_operator_is_named() {
     assert!(matches!(refused, Err(client::ClientError::Login(..))), "{refused:?}");
     login("ops", "s3cret").expect("the operator logs in");
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
+
+    // The file may go; one that says otherwise is the way back in.
+    std::fs::remove_file(home.path("ops.password")).expect("removed");
+    let with_config = ["--config", &config.display().to_string()];
+    assert_eq!(home.start(&with_config).terminate(), Some(0), "{}", home.log());
+    std::fs::write(home.path("ops.password"), "an0ther\n").expect("written");
+    let server = home.start(&with_config);
+    assert!(home.log().contains("it had another password"), "{}", home.log());
+    let ops = protocol::UserName::new("ops").expect("a name");
+    let password = client::Password::new("an0ther").expect("a password");
+    let config = client::ClientConfig::new(server.ready().native.to_string(), ops, password);
+    client::Client::connect(config, std::time::Duration::from_secs(10)).map(drop).expect("it is back in");
+    assert_eq!(server.terminate(), Some(0), "{}", home.log());
 }
