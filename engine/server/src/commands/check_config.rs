@@ -48,12 +48,25 @@ pub fn run(args: &CheckConfigArgs) -> Result<(), CommandError> {
         config.data.display(),
         config.gateway.listen
     );
+    let note = nobody(&config);
+    if let Some(note) = note {
+        say!("note: {note}");
+    }
     args.output.last_line(&json!({
         "valid": true,
+        "note": note,
         "data": config.data,
         "instruments": count,
         "native": config.gateway.listen.to_string(),
         "http": config.http.to_string(),
     }));
     Ok(())
+}
+
+/// What to know of a configuration that makes no user: it is fine for a log that has some.
+fn nobody(config: &Config) -> Option<&'static str> {
+    (!config.users.demonstration && config.users.operator.is_none()).then_some(
+        "it makes no user, so a new data directory is refused at start; set users.operator and \
+         users.operator_password_file, or users.demonstration = true",
+    )
 }

@@ -56,6 +56,18 @@ fn a_good_configuration_is_valid() {
     let output = ringpit(&["check-config", "--json"]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_eq!(last_json(&output)["valid"], true);
+    assert!(last_json(&output)["note"].is_null());
+}
+
+#[test]
+fn a_configuration_that_makes_no_user_is_valid_with_a_note() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ringpit.toml");
+    std::fs::write(&file, "[users]\ndemonstration = false\n").expect("written");
+    let output = ringpit(&["check-config", "--json", "--config", &file.display().to_string()]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let note = last_json(&output)["note"].to_string();
+    assert!(note.contains("users.operator_password_file"), "{note}");
 }
 
 #[test]
