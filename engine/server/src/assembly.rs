@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::files;
 use crate::passwords::{self, DEMONSTRATION_FILE, PasswordError, Passwords};
 use crate::provision::{Existing, Known, Wanted, WantedUser};
-use crate::{console, instruments};
+use crate::{console, instruments, space};
 
 /// The demonstration users and what they may do.
 const DEMONSTRATION: [(&str, Role); 3] =
@@ -28,6 +28,7 @@ const DEMONSTRATION: [(&str, Role); 3] =
 #[must_use]
 pub fn engine(config: &Config, cluster_id: u128) -> EngineConfig {
     let base = EngineConfig::new(cluster_id);
+    let (data, journal) = (config.data.clone(), config.journal.clone());
     EngineConfig {
         input_slots: config.engine.input_slots,
         output_slots: config.engine.output_slots,
@@ -50,7 +51,7 @@ pub fn engine(config: &Config, cluster_id: u128) -> EngineConfig {
             read_back: archive.read_back.clone(),
             timeout: ARCHIVE_TIMEOUT_DEFAULT,
         }),
-        fatal: Fatal::new(end_with),
+        fatal: Fatal::new(move |line| end_with(&space::explain(line, &data, &journal))),
         ..base
     }
 }

@@ -26,6 +26,7 @@ pub mod replay;
 pub mod reserve;
 pub mod server;
 pub mod signals;
+pub mod space;
 pub mod stats;
 pub mod system;
 pub mod text;

@@ -142,8 +142,12 @@ impl Oversight {
     /// Whether new orders are taken.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        let low = self.running().as_ref().is_some_and(Running::is_space_low);
+        let running = self.running();
+        let low = running.as_ref().is_some_and(Running::is_space_low);
+        let spent = running.as_ref().is_some_and(|running| running.reserve.is_spent());
+        drop(running);
         match self.phase() {
+            Phase::Serving if spent => Readiness::Not("disk full: nothing is taken"),
             Phase::Serving if low => Readiness::Not("disk space low: only cancels are taken"),
             Phase::Serving => Readiness::Ready,
             phase => Readiness::Not(phase.name()),

@@ -11,7 +11,7 @@ use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened
 use protocol::{SessionId, TradingDay};
 use snapshots::SnapshotStore;
 
-use crate::config::{Config, Durability};
+use crate::config::{Config, Durability, JournalConfig};
 use crate::error::CommandError;
 use crate::http::HttpServer;
 use crate::oversight::{Oversight, Phase, Running};
@@ -22,7 +22,7 @@ use crate::ready::{READY_FILE, Ready};
 use crate::reserve::{Change, Reserve};
 use crate::signals::Asked;
 use crate::system::System;
-use crate::{assembly, files, identity, say};
+use crate::{assembly, files, identity, say, space};
 
 /// How often a server looks whether its engine is well and its disk has space.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -58,24 +58,32 @@ impl Server {
         if let Some(file) = ready_file {
             remove(file)?;
         }
+        space::check_new(&config.data, &config.journal)?;
         let (storage, data) = open_directory(&config.data)?;
         let http = HttpServer::start(config.http, Arc::clone(&oversight))
             .map_err(|error| no_http(&config, &data, &error))?;
         oversight.enter(Phase::Recovering);
         let cluster_id = identity::cluster_id(&data, &storage)?;
         let engine_config = assembly::engine(&config, cluster_id);
-        let opened = recover(&storage, &engine_config)?;
+        let explain = |error: CommandError| match error {
+            CommandError::Failed(line) => CommandError::failed(space::explain(&line, &data, &config.journal)),
+            other => other,
+        };
+        let opened = recover(&storage, &engine_config).map_err(explain)?;
         let (recovered, day) = (opened.exchange().sequence(), opened.exchange().trading_day());
         // From here on the directory is ours: what an earlier process left must not be taken for this one's.
         let ready_files = ready_files(&data, ready_file)?;
         oversight
             .write_token(&data)
             .map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
-        let (engine, hub, passwords) = start_engine(&config, &engine_config, &data, opened)?;
-        let reserve = Reserve::new(&data, config.journal.reserve_bytes).map(Arc::new);
+        let (engine, hub, passwords) =
+            start_engine(&config, &engine_config, &data, opened).map_err(explain)?;
+        let JournalConfig { reserve_bytes, segment_bytes, .. } = config.journal;
+        let reserve = Reserve::new(&data, reserve_bytes, segment_bytes).map(Arc::new);
         let reserve =
             reserve.map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
         look_after(&reserve, &storage)?;
+        warn_if_low(&reserve, &storage, &data);
         let gateway = start_gateway(&config, &engine, hub, &oversight, &reserve)?;
         let ready = Ready {
             process: std::process::id(),
@@ -118,7 +126,11 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(fault) = view.fault() {
-                return Err(CommandError::failed(format!("fatal: {fault}")));
+                return Err(CommandError::failed(space::explain(
+                    &format!("fatal: {fault}"),
+                    &self.data,
+                    &self.config.journal,
+                )));
             }
             look_after(&self.reserve, &self.storage)?;
             if self.config.log.stats_every.is_some_and(|every| told.elapsed() >= every) {
@@ -318,8 +330,22 @@ fn look_after(reserve: &Reserve, storage: &SharedStorage) -> Result<(), CommandE
             );
         }
         (free, Some(Change::Held)) => tracing::info!(free, "the reserve of disk space is held"),
+        (free, Some(Change::Spent)) => {
+            tracing::error!(free, "the disk is full: nothing is taken until space is freed");
+        }
+        (free, Some(Change::Eased)) => tracing::warn!(free, "the disk has space for cancels again"),
     }
     Ok(())
+}
+
+/// Tells at the start that the disk is too full for orders: [`look_after`] tells only of changes.
+fn warn_if_low(reserve: &Reserve, storage: &SharedStorage, data: &Path) {
+    if reserve.is_held() {
+        return;
+    }
+    let taken = if reserve.is_spent() { "nothing is" } else { "only cancels are" };
+    let (free, needed) = (storage.free_space().unwrap_or_default(), reserve.held_from());
+    tracing::warn!(data = %data.display(), free, needed, "the disk is nearly full: {taken} taken until more is free");
 }
 
 fn start_gateway(
@@ -344,6 +370,8 @@ fn admission(view: EngineView, oversight: Arc<Oversight>, reserve: Arc<Reserve>)
     Arc::new(move || {
         if oversight.phase() >= Phase::Stopping {
             Admission::Stopping
+        } else if reserve.is_spent() {
+            Admission::Nothing
         } else if view.journal().is_space_low() || !reserve.is_held() {
             Admission::CancelsOnly
         } else {
