@@ -51,10 +51,10 @@ pub enum JournalError {
         /// Segment file.
         file: String,
     },
-    /// The segment was written by a version of the format that this program doesn't know.
-    #[error("{file}: journal format version {found}, this program reads {supported}")]
+    /// The segment or report file was written by a version of the format that this program doesn't know.
+    #[error("{file}: format version {found}, this program reads {supported}")]
     WrongVersion {
-        /// Segment file.
+        /// The file.
         file: String,
         /// Version in its header.
         found: u32,

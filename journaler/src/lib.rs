@@ -62,7 +62,7 @@ pub use journal::{
 pub use reader::{Cursor, JournalReader};
 pub use recovery::TornTail;
 pub use reports::{
-    OPEN_FILES_DEFAULT, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions, ReportReader,
+    OPEN_FILES_DEFAULT, REPORT_RECORD_BYTES, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions, ReportReader,
     ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};

@@ -5,7 +5,9 @@ use std::io::ErrorKind;
 
 use exchange::Exchange;
 use journaler::storage::{Access, SharedStorage};
-use journaler::{BackupReport, JournalReader, REPORTS_FOLDER, ReportLog, ReportLogOptions};
+use journaler::{
+    BackupReport, JournalReader, REPORT_RECORD_BYTES, REPORTS_FOLDER, ReportLog, ReportLogOptions,
+};
 use protocol::{FrameHeader, Output, REPORT_STRIDE, ReportNumber, Sequence, SessionId, TradingDay};
 
 use crate::error::{Context, Result, SnapshotError};
@@ -142,7 +144,7 @@ fn copy_file(from: &SharedStorage, to: &SharedStorage, path: &str) -> Result<boo
     };
     let length = file.length().context("measure", path)?;
     // The header alone may be in the middle of being written, and is nothing worth.
-    if length <= REPORT_STRIDE as u64 {
+    if length <= REPORT_RECORD_BYTES as u64 {
         return Ok(false);
     }
     let copy = to.create(path).context("create", path)?;

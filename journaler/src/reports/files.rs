@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use protocol::{REPORT_STRIDE, TradingDay};
+use protocol::TradingDay;
 
-use super::{Available, Key, day_folder, header};
+use super::{Available, Key, REPORT_RECORD_BYTES, VERSION, day_folder, header, version_of};
 use crate::error::{Context, JournalError, Result};
 use crate::storage::{Access, SharedStorage, StorageFile};
 
@@ -66,6 +66,7 @@ impl Files {
         let path = key.path();
         let file: Arc<dyn StorageFile> =
             Arc::from(self.storage.open(&path, Access::ReadWrite).context("open", &path)?);
+        find_header(&*file, key)?;
         self.open().keep(key, &file, self.open_max);
         Ok(file)
     }
@@ -156,15 +157,28 @@ impl Open {
 
 /// Checks the header of a file that was there. One that a crash left without its header gets it.
 fn check_header(file: &dyn StorageFile, key: Key) -> Result<()> {
-    let path = key.path();
-    let mut found = [0; REPORT_STRIDE];
-    file.read_at(&mut found, 0).context("read", &path)?;
-    if found == header(key) {
+    if find_header(file, key)? {
         return Ok(());
     }
-    if found.iter().all(|byte| *byte == 0) {
-        // The name became durable before the bytes. The reports in it were never vouched for and come again.
-        return file.write_all_at(&header(key), 0).context("write", &path);
+    // The name became durable before the bytes. The reports in it were never vouched for and come again.
+    file.write_all_at(&header(key), 0).context("write", &key.path())
+}
+
+/// Whether the file has its header. False: only zeros stand there.
+fn find_header(file: &dyn StorageFile, key: Key) -> Result<bool> {
+    let path = key.path();
+    let mut found = [0; REPORT_RECORD_BYTES];
+    file.read_at(&mut found, 0).context("read", &path)?;
+    if found == header(key) {
+        return Ok(true);
     }
-    Err(JournalError::Report { file: path, offset: 0, reason: "no header of this session and day" })
+    if found.iter().all(|byte| *byte == 0) {
+        return Ok(false);
+    }
+    match version_of(&found).filter(|found| *found != VERSION) {
+        Some(found) => Err(JournalError::WrongVersion { file: path, found, supported: VERSION }),
+        None => {
+            Err(JournalError::Report { file: path, offset: 0, reason: "no header of this session and day" })
+        }
+    }
 }

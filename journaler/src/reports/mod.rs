@@ -6,16 +6,18 @@
 //! everything behind that mark; after a crash the engine replays it and the same reports are written again to the
 //! same places.
 //!
-//! One file a session and day, `reports/day-D/session-S`. A header of one stride, then report `n` at `n * 128`:
+//! One file a session and day, `reports/day-D/session-S`, in records of 132 bytes: the header, then report `n` at
+//! `n * 132`, its 128 bytes followed by their CRC32C, which starts from session, day and number. So neither a changed
+//! byte nor a report in another's place is ever given out.
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | magic `RINGPITR` |
 //! | 8 | 4 | CRC32C of bytes 12..32 |
-//! | 12 | 4 | format version, 1 |
+//! | 12 | 4 | format version, 2 |
 //! | 16 | 4 | trading day |
 //! | 20 | 4 | session |
-//! | 24 | 4 | stride in bytes |
+//! | 24 | 4 | bytes of a record |
 //! | 28 | 4 | zero |
 
 mod files;
@@ -47,9 +49,11 @@ const MARK_PATH: &str = "reports/mark";
 const DAY_PREFIX: &str = "day-";
 const FILE_PREFIX: &str = "session-";
 const MAGIC: [u8; 8] = *b"RINGPITR";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CRC_START: usize = 12;
-const STRIDE: u64 = REPORT_STRIDE as u64;
+/// Bytes that a report takes in its file: itself and its checksum. The header takes as many.
+pub const REPORT_RECORD_BYTES: usize = REPORT_STRIDE + size_of::<u32>();
+const RECORD: u64 = REPORT_RECORD_BYTES as u64;
 
 /// How a report log is kept.
 #[derive(Clone, Debug)]
@@ -77,24 +81,40 @@ struct RawHeader {
 }
 
 const _: () = {
-    assert!(size_of::<RawHeader>() == 32 && size_of::<RawHeader>() <= REPORT_STRIDE);
+    assert!(size_of::<RawHeader>() == 32 && size_of::<RawHeader>() <= REPORT_RECORD_BYTES);
     assert!(std::mem::offset_of!(RawHeader, version) == CRC_START);
 };
 
-fn header(key: Key) -> [u8; REPORT_STRIDE] {
+fn header(key: Key) -> [u8; REPORT_RECORD_BYTES] {
     let mut raw = RawHeader {
         magic: MAGIC,
         crc: U32::ZERO,
         version: U32::new(VERSION),
         day: U32::new(key.day.0),
         session: U32::new(key.session.0),
-        stride: U32::new(REPORT_STRIDE as u32),
+        stride: U32::new(REPORT_RECORD_BYTES as u32),
         zero: U32::ZERO,
     };
     raw.crc = U32::new(crc32c::crc32c(&raw.as_bytes()[CRC_START..]));
-    let mut block = [0; REPORT_STRIDE];
+    let mut block = [0; REPORT_RECORD_BYTES];
     block[..size_of::<RawHeader>()].copy_from_slice(raw.as_bytes());
     block
+}
+
+/// The version of a header that is whole; `None` if it is none.
+fn version_of(block: &[u8; REPORT_RECORD_BYTES]) -> Option<u32> {
+    let (raw, _) = RawHeader::ref_from_prefix(block).ok()?;
+    let whole = raw.magic == MAGIC && raw.crc.get() == crc32c::crc32c(raw.as_bytes().get(CRC_START..)?);
+    whole.then(|| raw.version.get())
+}
+
+/// What a report is stored with: the CRC32C of its session, its day, its number and its bytes.
+fn checksum(key: Key, number: u64, report: &[u8; REPORT_STRIDE]) -> [u8; 4] {
+    let mut place = [0; 16];
+    place[..4].copy_from_slice(&key.session.0.to_le_bytes());
+    place[4..8].copy_from_slice(&key.day.0.to_le_bytes());
+    place[8..].copy_from_slice(&number.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(&place), report).to_le_bytes()
 }
 
 /// One report file.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol::{FRAME_LENGTH_MAX, HEADER_LENGTH, REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
+use protocol::{REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
 
-use super::{Key, STRIDE, Shared};
+use super::{Key, RECORD, REPORT_RECORD_BYTES, Shared, checksum};
 use crate::error::{Context, JournalError, Result};
 
 /// Most reports that one call reads.
@@ -30,7 +30,8 @@ impl ReportReader {
     /// [`REPORT_STRIDE`] bytes long, and gives their number; 0 if there are none.
     ///
     /// # Errors
-    /// `Report` with file and offset if a report that should be there is not one, `Io`.
+    /// `Report` with file and offset if a report that should be there is not, or not as it was written; `WrongVersion`,
+    /// `Io`.
     pub fn read(
         &self,
         session: SessionId,
@@ -48,21 +49,37 @@ impl ReportReader {
         }
         let file = self.shared.files.existing(key)?;
         let start = buffer.len();
-        buffer.resize(start + count * REPORT_STRIDE, 0);
+        buffer.resize(start + count * REPORT_RECORD_BYTES, 0);
         let target = buffer.get_mut(start..).unwrap_or_default();
-        let read = file.read_at(target, from * STRIDE).context("read", &key.path())?;
-        let bad = target.as_chunks::<REPORT_STRIDE>().0.iter().enumerate().position(|(place, report)| {
-            let length = usize::from(u16::from_le_bytes([report[0], report[1]]));
-            let end = (place + 1) * REPORT_STRIDE;
-            end > read || !(HEADER_LENGTH..=REPORT_STRIDE.min(FRAME_LENGTH_MAX)).contains(&length)
-        });
-        match bad {
-            None => Ok(count),
-            Some(place) => {
+        let read = file.read_at(target, from * RECORD).context("read", &key.path())?;
+        match check(key, from, target, read) {
+            None => {
+                // Without their checksums the reports move together; what is left of the last ones goes.
+                for place in 1..count {
+                    let record = start + place * REPORT_RECORD_BYTES;
+                    buffer.copy_within(record..record + REPORT_STRIDE, start + place * REPORT_STRIDE);
+                }
+                buffer.truncate(start + count * REPORT_STRIDE);
+                Ok(count)
+            }
+            Some((place, reason)) => {
                 buffer.truncate(start);
-                let offset = (from + place as u64) * STRIDE;
-                Err(JournalError::Report { file: key.path(), offset, reason: "no report stands here" })
+                let offset = (from + place as u64) * RECORD;
+                Err(JournalError::Report { file: key.path(), offset, reason })
             }
         }
     }
+}
+
+/// The first of the records, of which `read` bytes are there, that is not the report of its place.
+fn check(key: Key, from: u64, records: &[u8], read: usize) -> Option<(usize, &'static str)> {
+    let (records, _) = records.as_chunks::<REPORT_RECORD_BYTES>();
+    records.iter().enumerate().find_map(|(place, record)| {
+        let (report, stored) = record.split_first_chunk::<REPORT_STRIDE>()?;
+        if (place + 1) * REPORT_RECORD_BYTES > read {
+            return Some((place, "no report stands here"));
+        }
+        (stored != checksum(key, from + place as u64, report))
+            .then_some((place, "the report does not match its checksum"))
+    })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use protocol::{REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
 
-use super::{Available, Key, STRIDE, Shared};
+use super::{Available, Key, RECORD, REPORT_RECORD_BYTES, Shared, checksum};
 use crate::error::{Context, JournalError, Result};
 
 /// The one writer of a report log.
@@ -15,11 +15,16 @@ pub struct ReportWriter {
     shared: Arc<Shared>,
     /// The writer's own way to the counts, so that the shared map is asked once a session and day.
     counts: HashMap<Key, Arc<Available>>,
+    /// The reports of one write with their checksums.
+    records: Vec<u8>,
 }
+
+/// Bytes of records kept between writes; longer ones give the rest back.
+const RECORD_BYTES_KEPT: usize = 256 * REPORT_RECORD_BYTES;
 
 impl ReportWriter {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, counts: HashMap::new() }
+        Self { shared, counts: HashMap::new(), records: Vec::new() }
     }
 
     /// Tells, at a start, that reports 1 to `last_number` of a session are there: what the engine's state at the
@@ -41,7 +46,7 @@ impl ReportWriter {
             let key = Key { day, session };
             let path = key.path();
             let length = self.shared.files.existing(key)?.length().context("measure", &path)?;
-            self.count(key).set((length / STRIDE).saturating_sub(1));
+            self.count(key).set((length / RECORD).saturating_sub(1));
         }
         Ok(())
     }
@@ -60,7 +65,7 @@ impl ReportWriter {
     ) -> Result<()> {
         let key = Key { day, session };
         let wrong =
-            |reason| JournalError::Report { file: key.path(), offset: first_number.0 * STRIDE, reason };
+            |reason| JournalError::Report { file: key.path(), offset: first_number.0 * RECORD, reason };
         if !reports.len().is_multiple_of(REPORT_STRIDE) || first_number.0 == 0 {
             return Err(wrong("not whole reports, or the number 0"));
         }
@@ -71,13 +76,23 @@ impl ReportWriter {
             return Err(wrong("the numbers before it were not written"));
         }
         let file = self.shared.files.writable(key)?;
-        file.write_all_at(reports, first_number.0 * STRIDE).context("write", &key.path())?;
+        self.fill_records(key, first_number.0, reports);
+        file.write_all_at(&self.records, first_number.0 * RECORD).context("write", &key.path())?;
         if !available.dirty.swap(true, Ordering::AcqRel) {
             self.shared.files.push_dirty(key);
         }
         let last = first_number.0 + (reports.len() / REPORT_STRIDE) as u64 - 1;
         available.set(before.max(last));
         Ok(())
+    }
+
+    fn fill_records(&mut self, key: Key, first_number: u64, reports: &[u8]) {
+        self.records.clear();
+        self.records.shrink_to(RECORD_BYTES_KEPT);
+        for (number, report) in (first_number..).zip(reports.as_chunks::<REPORT_STRIDE>().0) {
+            self.records.extend_from_slice(report);
+            self.records.extend_from_slice(&checksum(key, number, report));
+        }
     }
 
     fn count(&mut self, key: Key) -> &Arc<Available> {

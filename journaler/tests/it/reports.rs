@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use journaler::storage::Access;
 use journaler::storage::fake::{CrashStates, FakeStorage};
-use journaler::{JournalError, REPORTS_READ_MAX, RealStorage, ReportLog, ReportLogOptions, SharedStorage};
+use journaler::{
+    JournalError, REPORT_RECORD_BYTES, REPORTS_READ_MAX, RealStorage, ReportLog, ReportLogOptions,
+    SharedStorage,
+};
 use protocol::{REPORT_STRIDE, ReportNumber, Sequence, SessionId, TradingDay};
 use rand::RngExt;
 
@@ -122,9 +126,49 @@ fn a_report_that_is_not_there_is_an_error_with_its_place() {
     let log = open(&storage, 4);
     let mut writer = log.writer();
     writer.write(SessionId(1), DAY, ReportNumber(1), &reports(1, 1, 1, 3)).unwrap();
-    fake.flip_bit("reports/day-1/session-1", 2 * REPORT_STRIDE as u64 + 1, 7);
+    // Every bit of a record, its checksum's too.
+    for place in 0..REPORT_RECORD_BYTES as u64 * 8 {
+        let offset = 2 * REPORT_RECORD_BYTES as u64 + place / 8;
+        let flip = || fake.flip_bit("reports/day-1/session-1", offset, (place % 8) as u8);
+        let mut buffer = vec![7];
+        flip();
+        let error = log.reader().read(SessionId(1), DAY, ReportNumber(1), 9, &mut buffer).unwrap_err();
+        let text = "reports/day-1/session-1: offset 264: the report does not match its checksum";
+        assert_eq!((error.to_string().as_str(), buffer.as_slice()), (text, &[7][..]));
+        flip();
+    }
+    writer.restore(SessionId(1), DAY, ReportNumber(4));
+    let error = log.reader().read(SessionId(1), DAY, ReportNumber(4), 9, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "reports/day-1/session-1: offset 528: no report stands here");
+}
+
+#[test]
+fn a_report_in_anothers_place_and_a_file_of_another_version_are_refused() {
+    let (_, storage) = fake();
+    let log = open(&storage, 4);
+    log.writer().write(SessionId(1), DAY, ReportNumber(1), &reports(1, 1, 1, 3)).unwrap();
+    let file = storage.open("reports/day-1/session-1", Access::ReadWrite).unwrap();
+    let mut record = [0; REPORT_RECORD_BYTES];
+    file.read_at(&mut record, REPORT_RECORD_BYTES as u64).unwrap();
+    file.write_all_at(&record, 2 * REPORT_RECORD_BYTES as u64).unwrap();
     let error = log.reader().read(SessionId(1), DAY, ReportNumber(1), 9, &mut Vec::new()).unwrap_err();
-    assert_eq!(error.to_string(), "reports/day-1/session-1: offset 256: no report stands here");
+    assert!(matches!(error, JournalError::Report { offset: 264, .. }), "{error}");
+
+    let mut header = [0; 32];
+    file.read_at(&mut header, 0).unwrap();
+    header[12] = 1;
+    let checksum = crc32c::crc32c(&header[12..]);
+    header[8..12].copy_from_slice(&checksum.to_le_bytes());
+    file.write_all_at(&header, 0).unwrap();
+    let log = open(&storage, 4);
+    let mut writer = log.writer();
+    writer.restore(SessionId(1), DAY, ReportNumber(3));
+    for refused in [
+        log.reader().read(SessionId(1), DAY, ReportNumber(1), 9, &mut Vec::new()).map(|_| ()),
+        writer.write(SessionId(1), DAY, ReportNumber(4), &reports(1, 1, 4, 1)),
+    ] {
+        assert!(matches!(refused, Err(JournalError::WrongVersion { found: 1, supported: 2, .. })));
+    }
 }
 
 /// After every power cut, the mark vouches for what is in the files, and replay from the mark fills in the rest.

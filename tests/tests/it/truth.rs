@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use journaler::{JournalReader, RealStorage, SharedStorage};
+use journaler::{JournalReader, REPORT_RECORD_BYTES, RealStorage, SharedStorage};
 use oracle::duel::Duel;
 use protocol::{
     Body, CancelReason, Command, Event, Output, REPORT_STRIDE, RejectReason, Report, ReportNumber, RequestId,
@@ -230,12 +230,13 @@ impl Truth {
         for ((day, session), reports) in self.reports.iter().filter(|((day, _), _)| *day == today) {
             let path = data.join(format!("reports/day-{day}/session-{session}"));
             let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let (strides, rest) = bytes.as_chunks::<REPORT_STRIDE>();
-            if strides.len() != reports.len() + 1 || !rest.is_empty() {
-                let (there, due) = (strides.len().saturating_sub(1), reports.len());
+            let (records, rest) = bytes.as_chunks::<REPORT_RECORD_BYTES>();
+            if records.len() != reports.len() + 1 || !rest.is_empty() {
+                let (there, due) = (records.len().saturating_sub(1), reports.len());
                 return Err(format!("{} has {there} reports, {due} are due", path.display()));
             }
-            for (stride, output) in strides.iter().skip(1).zip(reports) {
+            for (record, output) in records.iter().skip(1).zip(reports) {
+                let (stride, _) = record.split_first_chunk::<REPORT_STRIDE>().ok_or("no report")?;
                 let report =
                     Report::decode(stride).map_err(|error| format!("{}: {error}", path.display()))?;
                 if report.output != *output {
