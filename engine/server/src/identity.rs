@@ -59,8 +59,9 @@ fn kept(data: &Path) -> Result<Option<u128>, CommandError> {
 }
 
 fn of_journal(storage: &SharedStorage) -> Result<Option<u128>, CommandError> {
-    let reader =
-        JournalReader::open(storage.clone()).map_err(|error| CommandError::failed(error.to_string()))?;
+    let reader = JournalReader::open(storage.clone()).map_err(|error| {
+        CommandError::failed(format!("{}: {error}", storage.locate("").components().as_path().display()))
+    })?;
     Ok(reader.cluster_id())
 }
 

@@ -85,6 +85,11 @@ pub fn open(data: &Path) -> Result<SharedStorage, CommandError> {
     Ok(Arc::new(storage))
 }
 
+/// What was wrong with a file of a data directory, whose own path the error doesn't know.
+pub fn failed(storage: &SharedStorage, error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::failed(format!("{}: {error}", storage.locate("").components().as_path().display()))
+}
+
 /// Prints the hashes of an object, one a line.
 pub fn tell_hashes(object: &Value) {
     for name in

@@ -166,7 +166,7 @@ fn dump(args: &DumpArgs) -> Result<(), CommandError> {
             Ok(())
         })();
     })
-    .map_err(|error| CommandError::failed(error.to_string()))?;
+    .map_err(|error| data::failed(&storage, &error))?;
     let written = written.and_then(|()| {
         if args.json {
             let mut object = summary(&stat);
@@ -183,8 +183,8 @@ fn dump(args: &DumpArgs) -> Result<(), CommandError> {
 }
 
 fn cut(args: &CutArgs) -> Result<(), CommandError> {
-    let failed = |error: journaler::JournalError| CommandError::failed(error.to_string());
     let (storage, cluster_id) = opened(&args.data)?;
+    let failed = |error: journaler::JournalError| data::failed(&storage, &error);
     let Some(plan) = journaler::plan_cut(&storage, Some(cluster_id)).map_err(failed)? else {
         say!("nothing is damaged, so there is nothing to cut");
         args.output.last_line(&json!({ "damaged": false, "cut": false }));
@@ -241,7 +241,7 @@ fn read_all(data: &DataArgs, what: &'static str) -> Result<JournalStat, CommandE
     let mut meter = Meter::new(what, Without::Nothing);
     let stat =
         journaler::verify(&storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
-            .map_err(|error| CommandError::failed(error.to_string()))?;
+            .map_err(|error| data::failed(&storage, &error))?;
     let _: crate::progress::Rate = meter.finish();
     Ok(stat)
 }

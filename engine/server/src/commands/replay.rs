@@ -38,7 +38,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), CommandError> {
     let mut meter = Meter::new("checking", Without::Nothing);
     let stat =
         journaler::verify(&storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
-            .map_err(|error| CommandError::failed(error.to_string()))?;
+            .map_err(|error| data::failed(&storage, &error))?;
     let _: crate::progress::Rate = meter.finish();
     let end = match args.to.map(Sequence) {
         Some(to) if to > stat.last_sequence => {
