@@ -62,8 +62,8 @@ pub use journal::{
 pub use reader::{Cursor, JournalReader};
 pub use recovery::TornTail;
 pub use reports::{
-    OPEN_FILES_DEFAULT, REPORT_RECORD_BYTES, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions, ReportReader,
-    ReportWriter,
+    OPEN_FILES_DEFAULT, REPORT_RECORD_BYTES, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions,
+    ReportReader, ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
