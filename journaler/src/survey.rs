@@ -69,10 +69,35 @@ impl Survey {
     /// For what can't be a torn tail whatever the batches say: a missing segment, an impossible length, another
     /// version, another cluster than `cluster_id` (`None` takes the one of the first header).
     pub(crate) fn read(storage: &SharedStorage, cluster_id: Option<u128>) -> Result<Self> {
-        let (numbers, temporaries) = list(storage)?;
+        let (mut numbers, mut temporaries) = list(storage)?;
+        loop {
+            let surveyed = Self::headers(storage, &numbers, temporaries, cluster_id);
+            let is_gone = match &surveyed {
+                Err(JournalError::MissingSegment { .. }) => true,
+                Err(JournalError::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
+                _ => false,
+            };
+            if !is_gone {
+                return surveyed;
+            }
+            // The writer prunes from the oldest on, also while others look. Only where the oldest stayed is one missing.
+            let oldest = numbers.first().copied();
+            (numbers, temporaries) = list(storage)?;
+            if numbers.first().copied() == oldest {
+                return surveyed;
+            }
+        }
+    }
+
+    fn headers(
+        storage: &SharedStorage,
+        numbers: &[u64],
+        temporaries: Vec<String>,
+        cluster_id: Option<u128>,
+    ) -> Result<Self> {
         let mut segments: Vec<Surveyed> = Vec::with_capacity(numbers.len());
         let mut expected_cluster = cluster_id;
-        for number in numbers {
+        for &number in numbers {
             let path = segment_path(number);
             if let Some(last) = segments.last().filter(|last| last.number + 1 != number) {
                 return Err(JournalError::MissingSegment { file: segment_path(last.number + 1), next: path });

@@ -4,6 +4,7 @@ mod append;
 mod crash;
 mod damage;
 mod format;
+mod pruned;
 mod real;
 mod reports;
 mod support;
