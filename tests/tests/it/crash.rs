@@ -22,6 +22,8 @@ const RATE: &str = "4000";
 const LIFE_FRAMES: u64 = 1_200;
 /// The same where snapshots and pruning shall find the time to happen: some seconds.
 const LONG_LIFE_FRAMES: u64 = 14_000;
+/// Kills under one load; the next load goes on with the same sessions.
+const KILLS_A_LOAD: u64 = 20;
 /// A start that is killed is killed within so long; about half of them are up by then.
 const START_MICROS: u64 = 300_000;
 
@@ -42,9 +44,9 @@ fn kills() -> [u64; 3] {
     [2 * fifth, 2 * fifth, all - 4 * fifth]
 }
 
-/// Requests to send for so many kills: enough that they are rarely over before the kills are.
+/// Requests to send for so many kills: lives last half of `life_frames` in the mean, so mostly the kills are over first.
 fn requests(kills: u64, life_frames: u64) -> String {
-    (kills * life_frames * 5 / 4).to_string()
+    (kills * life_frames).to_string()
 }
 
 /// Kills servers while `job` runs, `wanted` times or until it ends, each after at most `life_frames`; gives the kills made
@@ -157,12 +159,18 @@ fn disturbed_load(
     let mut all = Vec::new();
     let mut made = 0;
     while made < wanted {
+        let round = (wanted - made).min(KILLS_A_LOAD);
         let outcomes = venue.path(&format!("outcomes-{made}"));
-        let orders = requests(wanted - made, life_frames);
+        let orders = requests(round, life_frames);
         let mut job = load(venue, &outcomes, &orders, seed + made);
         wait_for("the load to begin", || (outcomes.exists() || !job.runs()).then_some(()));
-        let (here, last) = kill_under(venue, server, &mut job, (wanted - made, life_frames), rng);
+        let (here, last) = kill_under(venue, server, &mut job, (round, life_frames), rng);
         server = last;
+        // One that ends by itself meanwhile tells why.
+        wait_for("the rest of the load", || {
+            server.status();
+            (!job.runs()).then_some(())
+        });
         let result = job.finish().succeeded().json();
         assert_eq!((&result["lost"], &result["duplicated"]), (&0.into(), &0.into()), "{result}");
         assert_eq!(result["sent"], orders.parse::<u64>().expect("a number"));

@@ -157,7 +157,8 @@ fn a_load_fills_it(disk: &Disk, venue: &mut Venue) -> Vec<Told> {
     let server = venue.start();
     wait_until_ready(&server, 200);
     let outcomes = venue.path("outcomes");
-    disk.leave((RESERVE_MIB + 2) << 20);
+    // Less than the reports of those orders take.
+    disk.leave((RESERVE_MIB << 20) + (256 << 10));
     let file = outcomes.display().to_string();
     // A small window makes small batches, which take the most room; hardly a request but new orders.
     let load = [
@@ -165,7 +166,7 @@ fn a_load_fills_it(disk: &Disk, venue: &mut Venue) -> Vec<Told> {
         "--user",
         "demo2",
         "--orders",
-        "60000",
+        "6000",
         "--window",
         "4",
         "--mix",

@@ -273,8 +273,16 @@ impl Server {
     }
 
     /// What it says of itself.
+    #[track_caller]
     pub(crate) fn status(&self) -> Value {
-        let (_, body) = self.get("/status").expect("a running server answers");
+        let answer = server::http::client::request(self.ready.http, "GET", "/status", None, "", PATIENCE);
+        let body = match answer {
+            Ok(answer) => answer.body,
+            Err(error) => {
+                let log = fs::read_to_string(&self.log).unwrap_or_default();
+                panic!("a running server answers, not {error}; it logged:\n{log}");
+            }
+        };
         serde_json::from_str(&body).expect("a status is JSON")
     }
 
