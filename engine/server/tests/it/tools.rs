@@ -180,7 +180,7 @@ fn low_disk_space_stops_orders_and_not_cancels() {
 
     // A reserve of twice what is free: too little for orders, and more than the quarter below which nothing is taken.
     let space = rustix::fs::statvfs(home.path("")).expect("the disk tells");
-    let reserve_mib = (2 * (space.f_bavail * space.f_frsize >> 20)).min(1 << 20);
+    let reserve_mib = (2 * ((space.f_bavail * space.f_frsize) >> 20)).min(1 << 20);
     let config = home.path("ringpit.toml");
     std::fs::write(&config, format!("[journal]\nreserve_mib = {reserve_mib}\n")).expect("written");
     let server = home.start(&["--config", &config.display().to_string()]);
