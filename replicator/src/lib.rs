@@ -1,118 +1,33 @@
-//! The replicate stage: decides which journaled frames count as committed.
+//! The order of commitment: alone, or agreed upon by the members of a cluster.
 //!
-//! A server alone has nobody to ask, so the [`Sequencer`] here reads the ring's replicate end, calls each batch that it
-//! finds one entry, gives it the next index of the only term, and moves the mark `committed_sequence` at once. The
-//! business logic takes a frame only when the journal, this stage and unmarshal have all released it: so what commits
-//! here is still not processed before it is durable.
+//! ```text
+//!  alone    gateways --> input ring --> journal, Sequencer, unmarshal --> logic
 //!
-//! This crate knows frames, never commands; it has no I/O, no threads and no clock of its own.
+//!  member   gateways --> front ring --> Proposer --ProposalSender--> [consensus: openraft on a thread of its own]
+//!                                                                      |  append: journal thread, then the others
+//!                                                                      v  committed, and durable here
+//!                                               input ring <-- Feed ---+
+//!                                                   +--> unmarshal --> logic        (the same stages as alone)
+//! ```
 //!
-//! # The seam
+//! On every member, leader or not, the input ring holds only what is committed and durable at the configured level. So
+//! nothing that is taken back by a change of leader was ever in it, and there is nothing to drain or to void.
 //!
-//! A cluster of several members replaces the inside of [`Sequencer`] and nothing around it:
-//!
-//! * the stage then *proposes* the batch as the entry (term, index) and releases its slots when the entry is committed,
-//!   instead of at once;
-//! * `committed_sequence` then moves when a quorum has the entry; who reads the mark, and the assertion that the logic
-//!   never passes it, stay as they are;
-//! * the term comes from the leadership instead of [`ALONE`]; the journal stage takes it from [`Sequencer::term_mark`].
+//! This crate knows frames, never commands. It has no file and no socket of its own: the journal is the log, and a
+//! [`Transport`] carries the messages.
 
 #![forbid(unsafe_code)]
 
-use std::convert::Infallible;
-use std::sync::Arc;
+mod alone;
+mod lead;
+mod member;
+pub mod proto;
+mod transport;
 
-use protocol::{Sequence, Term};
-use ring::{FramePoller, Mark, Polled, Stage, Work};
-
-/// The term of a server without a cluster.
-pub const ALONE: Term = Term(1);
-
-/// Most slots of an entry: so that a deep backlog is committed, and taken by the stages behind it, in pieces.
-const ENTRY_SLOTS_MAX: usize = 4096;
-
-/// The sequencer of a server alone.
-pub struct Sequencer {
-    poller: FramePoller,
-    /// Last frame that this stage has taken.
-    sequence: Sequence,
-    /// Entries so far.
-    index: u64,
-    term: Arc<Mark>,
-    /// The last committed sequence; this stage is its one writer.
-    committed: Arc<Mark>,
-}
-
-impl Sequencer {
-    /// A sequencer whose first frame has the sequence after `base`. `committed` is its mark of committed sequences.
-    #[must_use]
-    pub fn new(poller: FramePoller, base: Sequence, committed: Arc<Mark>) -> Self {
-        committed.advance(base.0);
-        Self { poller, sequence: base, index: 0, term: Arc::new(Mark::new(ALONE.0)), committed }
-    }
-
-    /// The term that batches are journaled under.
-    #[must_use]
-    pub fn term_mark(&self) -> Arc<Mark> {
-        Arc::clone(&self.term)
-    }
-
-    /// Entries assigned since the start.
-    #[must_use]
-    pub fn index(&self) -> u64 {
-        self.index
-    }
-}
-
-impl Stage for Sequencer {
-    fn name(&self) -> &'static str {
-        "replicate"
-    }
-
-    fn do_work(&mut self) -> Work {
-        let Self { poller, sequence, index, committed, .. } = self;
-        let polled = poller.poll(ENTRY_SLOTS_MAX, |batch| {
-            *index += 1;
-            *sequence = Sequence(sequence.0 + batch.len() as u64);
-            // Before the release of the slots, so that whoever sees them sees the mark.
-            committed.advance(sequence.0);
-            Ok::<(), Infallible>(())
-        });
-        match polled {
-            Ok(Polled::Work(frames)) => Work::Done(frames),
-            Ok(Polled::Idle) => Work::Idle,
-            Ok(Polled::Shutdown) => Work::Finished,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ring::{WakeSet, input_ring};
-
-    fn frame() -> [u8; 32] {
-        let mut frame = [0; 32];
-        frame[0] = 32;
-        frame
-    }
-
-    #[test]
-    fn commits_every_frame_it_sees_and_ends_with_the_ring() {
-        let mut ring = input_ring::<u8>(64, WakeSet::default()).unwrap();
-        let committed = Arc::new(Mark::default());
-        let mut sequencer = Sequencer::new(ring.replicate, Sequence(40), Arc::clone(&committed));
-        assert_eq!((committed.get(), sequencer.term_mark().get()), (40, 1));
-        assert_eq!(sequencer.do_work(), Work::Idle);
-        for _ in 0..3 {
-            ring.ingress.try_publish(&frame()).unwrap();
-        }
-        assert_eq!(sequencer.do_work(), Work::Done(3));
-        assert_eq!((committed.get(), sequencer.index()), (43, 1));
-        ring.ingress.try_publish(&frame()).unwrap();
-        drop(ring.ingress);
-        assert_eq!(sequencer.do_work(), Work::Done(1));
-        assert_eq!((committed.get(), sequencer.index()), (44, 2));
-        assert_eq!(sequencer.do_work(), Work::Finished);
-    }
-}
+pub use alone::{ALONE, Sequencer};
+pub use lead::{
+    LEASE_NONE, Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled,
+    proposals,
+};
+pub use member::{Member, MemberId};
+pub use transport::{CallFuture, Channel, Envelope, Transport, TransportError};
