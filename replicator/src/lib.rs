@@ -13,8 +13,8 @@
 //! On every member, leader or not, the input ring holds only what is committed and durable at the configured level. So
 //! nothing that is taken back by a change of leader was ever in it, and there is nothing to drain or to void.
 //!
-//! This crate knows frames, never commands. It has no file and no socket of its own: the journal is the log, and a
-//! [`Transport`] carries the messages.
+//! This crate knows frames, never commands. It has no file of its own: the journal is the log. A [`Transport`] carries
+//! the messages; the real one is in [`tcp`], and nothing else here knows of sockets.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod alone;
 mod lead;
 mod member;
 pub mod proto;
+pub mod tcp;
 mod transport;
 
 pub use alone::{ALONE, Sequencer};

@@ -1,0 +1,4 @@
+//! What the consensus stands on, over real sockets.
+
+mod certificates;
+mod tcp;
