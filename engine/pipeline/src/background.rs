@@ -17,6 +17,7 @@ use snapshots::{
 use crate::config::EngineConfig;
 use crate::control::Course;
 use crate::engine::{STOP_LOOK_EVERY, StartError};
+use crate::member::Retention;
 use crate::view::EngineView;
 
 /// Lowest priority of a normal thread on Linux.
@@ -25,11 +26,12 @@ const NICE: i32 = 19;
 const ARCHIVE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The housekeeping itself; whoever has it decides when.
-#[derive(Debug)]
 pub(crate) struct House {
     view: EngineView,
     segments: Segments,
     store: SnapshotStore,
+    /// Who prunes the journal, where the engine doesn't.
+    retention: Option<Retention>,
     /// Last sequence that the archive has, where there is one.
     archived: Option<Arc<Mark>>,
 }
@@ -44,17 +46,27 @@ pub(crate) enum HouseError {
 }
 
 impl House {
-    pub(crate) fn new(view: EngineView, segments: Segments, store: SnapshotStore) -> Self {
-        Self { view, segments, store, archived: None }
+    pub(crate) fn new(
+        view: EngineView,
+        segments: Segments,
+        store: SnapshotStore,
+        retention: Option<Retention>,
+    ) -> Self {
+        Self { view, segments, store, retention, archived: None }
     }
 
-    /// Makes durable what was written so far, and removes the journal's segments that no start needs any more.
+    /// Makes durable what was written so far, and removes the journal's segments that no start needs any more, or tells
+    /// the one who does.
     pub(crate) fn keep(&self) -> Result<(), HouseError> {
         let log = &self.view.report_log;
         self.sync_journal()?;
         sync_reports(&self.view)?;
         let archived = self.archived.as_ref().map_or(Sequence(u64::MAX), |mark| Sequence(mark.get()).next());
         let needed = self.store.journal_needed_from()?.min(log.durable_mark().next()).min(archived);
+        if let Some(retention) = &self.retention {
+            retention(needed);
+            return Ok(());
+        }
         for segment in self.segments.prune(needed)? {
             tracing::info!(file = segment.path, last = segment.last_sequence.0, "journal segment pruned");
         }
@@ -73,10 +85,11 @@ impl House {
         Ok(())
     }
 
-    /// How far a snapshot may go.
+    /// How far a snapshot may go: not past what is committed, since a member's journal goes on behind that, and another
+    /// start may have reported more.
     fn marks(view: &EngineView) -> snapshots::Marks {
         snapshots::Marks {
-            journaled: view.journal().durable_sequence(),
+            journaled: view.journal().durable_sequence().min(view.marks().committed_sequence()),
             reported: view.report_log.durable_mark(),
         }
     }
@@ -85,8 +98,16 @@ impl House {
     pub(crate) fn make_snapshot(&self, options: MakerOptions) -> Result<Option<Made>, HouseError> {
         self.keep()?;
         let mut maker = SnapshotMaker::new(self.store.clone(), options);
-        Ok(maker.run_once(Self::marks(&self.view), &mut |_| std::ops::ControlFlow::Continue(()))?)
+        let made = maker.run_once(Self::marks(&self.view), &mut |_| std::ops::ControlFlow::Continue(()))?;
+        made.iter().for_each(|made| assert_committed(&self.view, made));
+        Ok(made)
     }
+}
+
+/// What is in a snapshot can't be taken back.
+fn assert_committed(view: &EngineView, made: &Made) {
+    let (snapshot, committed) = (made.header.sequence, view.marks().committed_sequence());
+    assert!(snapshot <= committed, "a snapshot at {snapshot}, only {committed} is committed");
 }
 
 /// Makes the report log durable, and says so of no frame that a power cut could still take from the journal (at level
@@ -134,8 +155,11 @@ impl Background {
                 let archiver = Archiver::open(house.segments.clone(), options.clone())?;
                 let archived = Arc::new(Mark::new(archiver.archived_sequence().0));
                 house.archived = Some(Arc::clone(&archived));
-                let (view, interval) = (view.clone(), config.housekeeping_interval);
-                let work = move |stop: &Receiver<()>| archive(archiver, &archived, &view, interval, stop);
+                let (view, segments) = (view.clone(), house.segments.clone());
+                let interval = config.housekeeping_interval;
+                let work = move |stop: &Receiver<()>| {
+                    archive(archiver, &segments, &archived, &view, interval, stop);
+                };
                 Some(Thread::spawn("archive", work).map_err(StartError::Thread)?)
             }
         };
@@ -222,15 +246,22 @@ fn housekeeping(house: &House, interval: Duration, stop: &Receiver<()>) {
     }
 }
 
+/// Whether the next segment to archive is committed to its end: a copy can't be taken back.
+fn may_archive(segments: &Segments, archived: Sequence, view: &EngineView) -> bool {
+    let next = segments.closed().into_iter().find(|closed| closed.last_sequence > archived);
+    next.is_some_and(|next| next.last_sequence <= view.marks().committed_sequence())
+}
+
 fn archive(
     mut archiver: Archiver,
+    segments: &Segments,
     archived: &Mark,
     view: &EngineView,
     interval: Duration,
     stop: &Receiver<()>,
 ) {
     while next_round(interval, stop) {
-        loop {
+        while may_archive(segments, archiver.archived_sequence(), view) {
             match archiver.run_once() {
                 Ok(Some(segment)) => {
                     archived.advance(segment.last_sequence.0);
@@ -261,6 +292,7 @@ fn archive(
 fn tell(view: &EngineView, event: MakerEvent) {
     match event {
         MakerEvent::Made(made) => {
+            assert_committed(view, &made);
             tracing::info!(sequence = made.header.sequence.0, replayed = made.replayed, "snapshot made");
         }
         MakerEvent::Postponed(error) => tracing::warn!(%error, "snapshot postponed"),

@@ -7,19 +7,20 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use exchange::Exchange;
-use journaler::{JournalError, SharedStorage};
-use protocol::Egress;
+use journaler::{Journal, JournalError, SharedStorage};
+use protocol::{Egress, Sequence};
 use ring::{Ingress, PublishError, RingError};
 use snapshots::{Made, Progress, SnapshotError};
 
 use crate::background::{Background, MakeSnapshotError};
 use crate::config::EngineConfig;
 use crate::control::Course;
+use crate::member::{MemberParts, MemberPorts};
 use crate::recovery::{self, OpenError, Opened};
 use crate::stages::FinalState;
 use crate::stepper::EngineStepper;
 use crate::view::EngineView;
-use crate::wiring::{Wired, wire};
+use crate::wiring::{Wired, wire, wire_member};
 
 /// How often a stop looks whether the threads have ended.
 pub(crate) const STOP_LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -37,6 +38,9 @@ pub enum StartError {
     /// A tick interval of zero, or of more than a second.
     #[error("a tick interval of {0:?}: above zero and at most a second")]
     TickInterval(Duration),
+    /// The directory was opened for the other kind of engine: alone, or a member of a cluster.
+    #[error("a data directory that was opened for {0} can't be started otherwise")]
+    OpenedFor(&'static str),
     /// The first frame did not fit.
     #[error("the first frame: {0}")]
     Publish(#[from] PublishError),
@@ -65,6 +69,22 @@ impl Engine {
         recovery::open(storage, config, progress)
     }
 
+    /// Opens a member's data directory: as [`open`](Self::open), but the state is brought only up to what is known to be
+    /// committed: `committed`, if the journal goes so far, or the newest snapshot where that is newer. The rest of the journal
+    /// is not applied: the consensus, which gets the journal, will tell what becomes of it. The journal holds the
+    /// directory's lock, and must outlive the engine.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_member(
+        storage: SharedStorage,
+        config: &EngineConfig,
+        committed: Sequence,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Opened, Journal), OpenError> {
+        recovery::open_member(storage, config, committed, progress)
+    }
+
     /// Starts the engine's threads. The first frame is a start; then it takes what the ingress gives. `egress` is called
     /// on the thread of the reports stage.
     ///
@@ -75,16 +95,7 @@ impl Engine {
         opened: Opened,
         egress: Box<dyn Egress>,
     ) -> Result<EngineHandle, StartError> {
-        let Wired { ingress, runners, view, house, last } = wire(config, opened, egress)?;
-        // Made before the threads, so that an early return abandons those that run.
-        let mut handle =
-            EngineHandle { ingress: Some(ingress), threads: Vec::new(), background: None, view, last };
-        for runner in runners {
-            handle.threads.push(runner.spawn().map_err(StartError::Thread)?);
-        }
-        let background = Background::spawn(house, config)?;
-        handle.background = Some(Arc::new(background));
-        Ok(handle)
+        start_threads(config, wire(config, opened, egress)?)
     }
 
     /// An engine without threads, for a simulation: the same stages and rings, stepped by the caller.
@@ -98,6 +109,50 @@ impl Engine {
     ) -> Result<EngineStepper, StartError> {
         Ok(EngineStepper::new(wire(config, opened, egress)?, config.maker()))
     }
+
+    /// Starts the threads of an engine that is a member of a cluster. Its ingress is the front ring's: what is published
+    /// there is proposed while this member leads, and dropped while it doesn't. The business logic sees what the
+    /// consensus feeds. To stop, drop the gateways' publishers, call [`EngineHandle::stop`], and drop the feed once
+    /// the proposals have ended and all that is committed was fed.
+    ///
+    /// # Errors
+    /// [`StartError`]; then no thread is left.
+    pub fn start_member(
+        config: &EngineConfig,
+        opened: Opened,
+        egress: Box<dyn Egress>,
+        parts: MemberParts,
+    ) -> Result<(EngineHandle, MemberPorts), StartError> {
+        let (wired, ports) = wire_member(config, opened, egress, parts)?;
+        Ok((start_threads(config, wired)?, ports))
+    }
+
+    /// A member without threads, for a simulation.
+    ///
+    /// # Errors
+    /// As [`Engine::start_member`].
+    pub fn stepped_member(
+        config: &EngineConfig,
+        opened: Opened,
+        egress: Box<dyn Egress>,
+        parts: MemberParts,
+    ) -> Result<(EngineStepper, MemberPorts), StartError> {
+        let (wired, ports) = wire_member(config, opened, egress, parts)?;
+        Ok((EngineStepper::new(wired, config.maker()), ports))
+    }
+}
+
+fn start_threads(config: &EngineConfig, wired: Wired) -> Result<EngineHandle, StartError> {
+    let Wired { ingress, runners, view, house, last } = wired;
+    // Made before the threads, so that an early return abandons those that run.
+    let mut handle =
+        EngineHandle { ingress: Some(ingress), threads: Vec::new(), background: None, view, last };
+    for runner in runners {
+        handle.threads.push(runner.spawn().map_err(StartError::Thread)?);
+    }
+    let background = Background::spawn(house, config)?;
+    handle.background = Some(Arc::new(background));
+    Ok(handle)
 }
 
 /// A running engine. Dropping it abandons the engine: its threads end where they are and the journal is not closed, as
@@ -123,7 +178,8 @@ pub struct Stopped {
 }
 
 impl EngineHandle {
-    /// A publisher of frames: one for each thread that publishes. All must be dropped for the engine to drain.
+    /// A publisher of frames, on a member into the front ring: one for each thread that publishes. All must be dropped for
+    /// the engine to drain.
     #[must_use]
     pub fn ingress(&self) -> Ingress {
         let Some(ingress) = &self.ingress else { unreachable!("only the end takes it") };

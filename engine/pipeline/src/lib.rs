@@ -14,18 +14,24 @@
 //! let stopped = engine.stop(Duration::from_secs(5));    // drains, closes the journal, gives the last state
 //! ```
 //!
+//! A member of a cluster is opened with [`Engine::open_member`] and started with [`Engine::start_member`]: the same stages,
+//! but its consensus writes the journal, takes what gateways published, and feeds what is committed.
+//!
 //! It must not know a protocol or a socket, and nothing in it but [`Clock`] reads time.
 
 #![forbid(unsafe_code)]
 
 mod background;
+mod checkpoints;
 mod clock;
 mod config;
 mod control;
 mod engine;
+mod evidence;
 mod histogram;
 mod ids;
 mod marks;
+mod member;
 mod output;
 mod recovery;
 mod stages;
@@ -35,12 +41,14 @@ mod view;
 mod wiring;
 
 pub use background::MakeSnapshotError;
+pub use checkpoints::{Checkpoints, ConfirmedCheckpoint};
 pub use clock::{Clock, ManualClock};
 pub use config::EngineConfig;
 pub use control::Fatal;
 pub use engine::{Engine, EngineHandle, SnapshotRequests, StartError, Stopped};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use marks::{Gauges, JournalMetrics, Marks};
+pub use member::{Feed, JournalGauges, MemberParts, MemberPorts, Retention};
 pub use output::{DepthView, EventMetrics, Muted};
 pub use recovery::{Found, OpenError, Opened};
 pub use stepper::EngineStepper;

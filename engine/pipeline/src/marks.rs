@@ -9,6 +9,7 @@ use exchange::Exchange;
 use protocol::{Checkpoint, Sequence, Timestamp, TradingDay};
 use ring::Mark;
 
+use crate::checkpoints::Checkpoints;
 use crate::histogram::Histogram;
 
 /// Progress of an engine's stages, each the sequence of the last frame that is through.
@@ -37,7 +38,7 @@ impl Marks {
         }
     }
 
-    /// Durable at the configured level.
+    /// Durable at the configured level; on a member: and committed.
     #[must_use]
     pub fn journaled_sequence(&self) -> Sequence {
         Sequence(self.journaled.get())
@@ -75,6 +76,10 @@ impl Marks {
 
     pub(crate) fn advance_journaled(&self, to: Sequence) {
         self.journaled.advance(to.0);
+    }
+
+    pub(crate) fn advance_committed(&self, to: Sequence) {
+        self.committed.advance(to.0);
     }
 
     pub(crate) fn committed_mark(&self) -> Arc<Mark> {
@@ -175,6 +180,11 @@ impl JournalMetrics {
         Sequence(self.durable.load(Ordering::Acquire))
     }
 
+    /// Says anew what is durable, by the thread that writes the journal: less where it removed a tail.
+    pub(crate) fn reset_durable(&self, to: Sequence) {
+        self.durable.store(to.0, Ordering::Release);
+    }
+
     pub(crate) fn set_durable(&self, to: Sequence) {
         // A maximum, since at level `memory` the journal stage and the housekeeping both find out.
         self.durable.fetch_max(to.0, Ordering::Release);
@@ -186,6 +196,7 @@ impl JournalMetrics {
 pub(crate) struct Shared {
     pub(crate) marks: Marks,
     pub(crate) journal: JournalMetrics,
+    pub(crate) checkpoints: Checkpoints,
     // A sequence lock inside: the logic never waits for a reader.
     pub(crate) logic: AtomicCell<LogicState>,
 }
@@ -195,6 +206,7 @@ impl Shared {
         let shared = Self {
             marks: Marks::at(base),
             journal: JournalMetrics::default(),
+            checkpoints: Checkpoints::default(),
             logic: AtomicCell::new(LogicState::default()),
         };
         shared.journal.set_durable(base);

@@ -4,7 +4,9 @@
 use std::fmt;
 
 use exchange::Exchange;
-use journaler::{Journal, JournalError, JournalReader, ReportLog, ReportReader, SharedStorage};
+use journaler::{
+    Journal, JournalError, JournalReader, Recovery, ReportLog, ReportReader, Segments, SharedStorage,
+};
 use protocol::{Output, ReportNumber, Sequence, SessionId, TradingDay};
 use snapshots::{Progress, RecoveryObserver, Refused, SnapshotError, SnapshotStore};
 
@@ -38,10 +40,14 @@ pub struct Found {
     pub refused: Vec<Refused>,
 }
 
-/// An open data directory with its last state: all that an engine starts from. Holds the directory's lock.
+/// An open data directory with its last state: all that an engine starts from. The journal holds the directory's lock.
 pub struct Opened {
     pub(crate) exchange: Exchange,
-    pub(crate) journal: Journal,
+    /// `None` for a member, whose consensus has it.
+    pub(crate) journal: Option<Journal>,
+    pub(crate) segments: Segments,
+    /// Most bytes of frames that the journal takes as one batch.
+    pub(crate) batch_bytes_max: usize,
     pub(crate) report_log: ReportLog,
     pub(crate) reports: ReportBatch,
     pub(crate) store: SnapshotStore,
@@ -49,7 +55,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The state after the last journaled frame.
+    /// The state after the last journaled frame; for a member, after the last one that is known to be committed.
     #[must_use]
     pub fn exchange(&self) -> &Exchange {
         &self.exchange
@@ -74,24 +80,53 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Opens a data directory.
+/// Opens a data directory, with the state after the last journaled frame.
 pub(crate) fn open(
     storage: SharedStorage,
     config: &EngineConfig,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Opened, OpenError> {
     let (journal, found) = Journal::open(storage.clone(), config.journal.clone())?;
-    let report_log = ReportLog::open(storage.clone(), &config.report_log)?;
     let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
+    let end = journal.journaled_sequence();
+    recover(storage, config, (journal, found), store, end, progress)
+}
+
+/// Opens a member's data directory, with the state after frame `committed`: or less, where the journal ends before it; or
+/// more, where a snapshot shows that more is committed.
+pub(crate) fn open_member(
+    storage: SharedStorage,
+    config: &EngineConfig,
+    committed: Sequence,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Opened, Journal), OpenError> {
+    let (journal, found) = Journal::open(storage.clone(), config.journal.clone())?;
+    let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
+    let newest = store.list()?.last().copied().unwrap_or_default();
+    let end = journal.journaled_sequence().min(committed).max(newest);
+    let mut opened = recover(storage, config, (journal, found), store, end, progress)?;
+    let Some(journal) = opened.journal.take() else { unreachable!("it was just put there") };
+    Ok((opened, journal))
+}
+
+/// Brings back the state after frame `end`.
+fn recover(
+    storage: SharedStorage,
+    config: &EngineConfig,
+    (journal, found): (Journal, Recovery),
+    store: SnapshotStore,
+    end: Sequence,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Opened, OpenError> {
+    let report_log = ReportLog::open(storage.clone(), &config.report_log)?;
     let reader = JournalReader::open(storage)?;
-    let marks =
-        snapshots::Marks { journaled: journal.journaled_sequence(), reported: report_log.durable_mark() };
+    let marks = snapshots::Marks { journaled: end, reported: report_log.durable_mark() };
     let reports = ReportBatch::new(report_log.writer(), TradingDay(0));
     let mut rewrite = Rewrite { reports, events: 0, outcome: Ok(()), progress };
     let recovered = snapshots::recover(&store, &reader, marks, &mut rewrite)?;
     let reports = rewrite.finish()?;
     let exchange = recovered.exchange;
-    assert_eq!(exchange.sequence(), marks.journaled, "recovery ends where the journal does");
+    assert_eq!(exchange.sequence(), end, "recovery ends where it was told to");
     assert_eq!(exchange.trading_day(), reports.day(), "the report log is in the same trading day");
     let found = Found {
         journal: found,
@@ -99,7 +134,9 @@ pub(crate) fn open(
         replayed: recovered.replayed,
         refused: recovered.refused,
     };
-    Ok(Opened { exchange, journal, report_log, reports, store, found })
+    let (segments, batch_bytes_max) = (journal.segments(), journal.batch_bytes_max());
+    let journal = Some(journal);
+    Ok(Opened { exchange, journal, segments, batch_bytes_max, report_log, reports, store, found })
 }
 
 /// Writes the end of the report log again while a recovery replays it.

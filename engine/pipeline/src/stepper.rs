@@ -89,11 +89,17 @@ impl EngineStepper {
         self.house.make_snapshot(self.maker).map_err(|error| error.to_string())
     }
 
+    /// Begins a stop in good order. A member's owner steps on from here, until the proposals have ended and what is
+    /// committed was fed, and drops the feed before [`stop`](Self::stop).
+    pub fn begin_stop(&mut self) {
+        self.view.control.raise(Course::Stopping);
+        self.ingress = None;
+    }
+
     /// Stops in good order, at most `steps` steps long; gives the last state. `None` where publishers are left, or the
     /// engine had failed.
     pub fn stop(mut self, steps: usize) -> Option<Exchange> {
-        self.view.control.raise(Course::Stopping);
-        self.ingress = None;
+        self.begin_stop();
         for _ in 0..steps {
             if self.step() == Work::Finished {
                 self.house.keep().ok()?;

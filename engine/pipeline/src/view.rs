@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use journaler::{ReportLog, ReportReader};
-use protocol::Sequence;
+use protocol::{Checkpoint, Sequence};
 
 use crate::control::Control;
+use crate::evidence::{Contradiction, Evidence};
 use crate::marks::{Gauges, JournalMetrics, Marks, Shared};
 use crate::output::{DepthView, EventMetrics};
 
@@ -18,6 +19,7 @@ pub struct EngineView {
     pub(crate) events: Arc<EventMetrics>,
     pub(crate) depth: DepthView,
     pub(crate) report_log: ReportLog,
+    pub(crate) evidence: Arc<Evidence>,
 }
 
 impl EngineView {
@@ -61,6 +63,16 @@ impl EngineView {
     #[must_use]
     pub fn reports_durable_sequence(&self) -> Sequence {
         self.report_log.durable_mark()
+    }
+
+    /// Ends the engine because others contradict its state: the logic stops before its next command, nothing more is
+    /// written or told, the evidence goes into the data directory, and then the process ends. `by` says who expects what.
+    pub fn diverged(&self, expected: Checkpoint, by: &str) {
+        let Checkpoint { sequence, running_hash } = expected;
+        let checkpoints = &self.shared.checkpoints;
+        let own = checkpoints.hash_at(sequence);
+        let contradiction = Contradiction { sequence, own, expected: running_hash, by };
+        self.evidence.end(&self.control, checkpoints, &contradiction);
     }
 
     /// The error that ended the engine, if one did.

@@ -1,5 +1,6 @@
 //! The input ring: raw frames from many publishers, read in parallel by journal, replicate and unmarshal, and decoded
-//! by logic behind all three. This file builds it; it must not hold anything of its ends.
+//! by logic behind all three. And the frame ring, which has the same publishers and one reader of raw frames. This file
+//! builds them; it must not hold anything of their ends.
 //!
 //! Lines (64 raw bytes each), decoded cells and spans are three arrays of their own, so that a frame is one slice of
 //! memory (but for the one that wraps), a journal batch is two, and a reader of the ones never shares a cache line
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use disruptor::{BusySpin, build_multi_producer};
 
-pub use ingress::Ingress;
+pub use ingress::{Ingress, Published};
 pub use pollers::{
     DecodedBatch, FrameBatch, FramePoller, Frames, LOGIC_BATCH_MAX, LogicPoller, UnmarshalPoller,
 };
@@ -73,6 +74,19 @@ pub fn input_ring<D: Default + Send + 'static>(
         logic: LogicPoller::new(logic, cells),
         ingress: Ingress::new(producer, lines, readers),
     })
+}
+
+/// Builds a ring of `slots` slots with one reader of raw frames: the front ring of a member, whose frames have no place in
+/// the log yet. Each publication wakes `reader`, the thread of the stage that reads it, if it is parked.
+///
+/// # Errors
+/// `slots` is not a power of two within the bounds.
+pub fn frame_ring(slots: usize, reader: WakeSet) -> Result<(Ingress, FramePoller), RingError> {
+    check_slots(slots)?;
+    let lines = Arc::new(Lines::new(slots));
+    let (frames, builder) = build_multi_producer(slots, Slot::numbered(), BusySpin).new_event_poller();
+    let frames = FramePoller::new(frames, Arc::clone(&lines));
+    Ok((Ingress::new(builder.build(), lines, reader), frames))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //!  Ingress (many, Clone) --> lines --> replicate (FramePoller) ---+--> logic (LogicPoller<D>)
 //!                               +--> unmarshal (UnmarshalPoller<D>) -> cells
 //!
+//!  Ingress (many, Clone) --> lines --> FramePoller              (a frame ring: a member's front ring)
+//!
 //!  OutputPublisher<E> (one) --> events --> OutputPoller<E> x N, in parallel
 //! ```
 //!
@@ -27,7 +29,8 @@ mod wait;
 pub use error::{Full, PublishError, RingError};
 pub use input::{
     DecodedBatch, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_SLOTS_MAX, FrameBatch, FramePoller, Frames,
-    Ingress, InputRing, LOGIC_BATCH_MAX, LogicPoller, SLOT_BYTES, UnmarshalPoller, input_ring,
+    Ingress, InputRing, LOGIC_BATCH_MAX, LogicPoller, Published, SLOT_BYTES, UnmarshalPoller, frame_ring,
+    input_ring,
 };
 pub use mark::Mark;
 pub use output::{OutputPoller, OutputPublisher, output_ring};

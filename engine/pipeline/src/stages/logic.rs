@@ -5,10 +5,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exchange::{EventSink, Exchange};
-use protocol::{Command, Output, Sequence};
+use protocol::{Checkpoint, Command, Event, Output, Sequence};
 use ring::{DecodedBatch, LogicPoller, OutputPublisher, Polled, Stage, Work};
 
+use crate::checkpoints::Checkpoints;
 use crate::control::{Control, Course};
+use crate::evidence::{Contradiction, Evidence};
 use crate::marks::{Gauges, LogicState, Shared};
 
 /// Most commands of one step: as many as unmarshal decodes in one, so that on one thread they are still in the cache.
@@ -32,11 +34,23 @@ struct Outbox {
     sent: usize,
     /// Number of staged events at which they are next offered to the ring.
     offer_at: usize,
+    checkpoints: Checkpoints,
+    /// How many checkpoints there were.
+    checkpoint_count: u64,
 }
 
 impl Outbox {
-    fn new(ring: OutputPublisher<Output>) -> Self {
-        Self { ring, staged: Vec::with_capacity(2 * CHUNK_EVENTS), sent: 0, offer_at: CHUNK_EVENTS }
+    fn new(ring: OutputPublisher<Output>, checkpoints: Checkpoints, last: Option<Checkpoint>) -> Self {
+        let staged = Vec::with_capacity(2 * CHUNK_EVENTS);
+        let mut outbox =
+            Self { ring, staged, sent: 0, offer_at: CHUNK_EVENTS, checkpoints, checkpoint_count: 0 };
+        last.into_iter().for_each(|checkpoint| outbox.keep(checkpoint));
+        outbox
+    }
+
+    fn keep(&mut self, checkpoint: Checkpoint) {
+        self.checkpoints.push(self.checkpoint_count, checkpoint);
+        self.checkpoint_count += 1;
     }
 
     /// Hands over what the ring has room for, and says how many events those were.
@@ -61,6 +75,9 @@ impl Outbox {
 impl EventSink for Outbox {
     #[inline]
     fn emit(&mut self, output: Output) {
+        if let Event::Checkpoint(checkpoint) = output.event {
+            self.keep(checkpoint);
+        }
         self.staged.push(output);
         if self.staged.len() >= self.offer_at {
             self.offer();
@@ -77,6 +94,7 @@ pub(crate) struct Logic {
     told: LogicState,
     shared: Arc<Shared>,
     control: Arc<Control>,
+    evidence: Arc<Evidence>,
     last: FinalState,
 }
 
@@ -88,6 +106,7 @@ impl Logic {
         ring: OutputPublisher<Output>,
         shared: Arc<Shared>,
         control: Arc<Control>,
+        evidence: Arc<Evidence>,
         last: FinalState,
     ) -> Self {
         let told = LogicState {
@@ -97,16 +116,8 @@ impl Logic {
         };
         shared.logic.store(told);
         let applied = exchange.sequence();
-        Self {
-            poller,
-            exchange: Some(exchange),
-            outbox: Outbox::new(ring),
-            applied,
-            told,
-            shared,
-            control,
-            last,
-        }
+        let outbox = Outbox::new(ring, shared.checkpoints.clone(), exchange.checkpoint());
+        Self { poller, exchange: Some(exchange), outbox, applied, told, shared, control, evidence, last }
     }
 
     fn finish(&mut self) -> Work {
@@ -124,9 +135,17 @@ impl Logic {
     }
 }
 
-/// Applies the commands of a batch until the output ring is full; says how many.
-fn apply(exchange: &mut Exchange, outbox: &mut Outbox, batch: &DecodedBatch<'_, Command>) -> usize {
+/// Applies the commands of a batch until the output ring is full or the engine is ended; says how many.
+fn apply(
+    exchange: &mut Exchange,
+    outbox: &mut Outbox,
+    batch: &DecodedBatch<'_, Command>,
+    control: &Control,
+) -> usize {
     for index in 0..batch.len() {
+        if control.is_at_least(Course::Abandoned) {
+            return index;
+        }
         if let Some(ahead) = batch.get(index + LOOK_AHEAD) {
             exchange.prefetch(ahead);
         }
@@ -159,7 +178,7 @@ impl Stage for Logic {
             }
             self.shared.marks.advance_published(self.applied);
         }
-        let Self { poller, exchange, outbox, applied, told, shared, control, .. } = self;
+        let Self { poller, exchange, outbox, applied, told, shared, control, evidence, .. } = self;
         let Some(exchange) = exchange.as_mut() else { return Work::Finished };
         let polled = poller.poll(STEP_COMMANDS_MAX, |batch| {
             // Promise 1: nothing reaches the logic that is not durable and committed.
@@ -170,7 +189,7 @@ impl Stage for Logic {
                 offered <= safe.0,
                 "the logic was offered {offered}, only {safe} is journaled and committed"
             );
-            let taken = apply(exchange, outbox, batch);
+            let taken = apply(exchange, outbox, batch, control);
             applied.0 += taken as u64;
             assert_eq!(*applied, exchange.sequence(), "the exchange counts other frames than the ring");
             taken
@@ -179,10 +198,13 @@ impl Stage for Logic {
             Polled::Work(commands) => {
                 shared.marks.advance_applied(*applied);
                 if let Some(divergence) = exchange.divergence() {
-                    control.fail(&format_args!(
-                        "the state contradicts the log: running hash at sequence {} is {:016x}, the log says {:016x}",
-                        divergence.sequence, divergence.computed_hash, divergence.logged_hash
-                    ));
+                    let contradiction = Contradiction {
+                        sequence: divergence.sequence,
+                        own: Some(divergence.computed_hash),
+                        expected: divergence.logged_hash,
+                        by: "the log",
+                    };
+                    evidence.end(control, &shared.checkpoints, &contradiction);
                     return self.finish();
                 }
                 Self::tell(told, exchange, shared);

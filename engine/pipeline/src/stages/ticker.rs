@@ -4,17 +4,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::{Body, Command, SessionId, Tick, Timestamp};
+use protocol::{Body, Checkpoint, Term, Tick, Timestamp};
 use ring::{Ingress, PublishError, Stage, Work};
 
+use super::own_frame;
+use super::proposer::Proposing;
+use crate::checkpoints::ConfirmedCheckpoint;
 use crate::clock::Clock;
 use crate::control::{Control, Course};
-use crate::marks::Shared;
+use crate::marks::{LogicState, Shared};
 
-/// Publishes a tick when the exchange's next deadline is due, and at least once an interval. Each carries the running
-/// hash at the last tick that the logic has applied.
+/// When ticks are published, and which running hash they carry.
+pub(crate) enum Ticks {
+    /// By a server alone: always; that at the last tick that the logic has applied.
+    Alone,
+    /// By a member: while what it publishes is proposed; the newest that a majority agrees on.
+    Member {
+        proposing: Proposing,
+        confirmed: ConfirmedCheckpoint,
+        /// The term of the last tick.
+        term: Option<Term>,
+    },
+}
+
+/// Publishes a tick when the exchange's next deadline is due, and at least once an interval.
 pub(crate) struct Ticker {
     ingress: Ingress,
+    ticks: Ticks,
     clock: Clock,
     interval: Duration,
     last: Timestamp,
@@ -27,24 +43,30 @@ pub(crate) struct Ticker {
 impl Ticker {
     pub(crate) fn new(
         ingress: Ingress,
+        ticks: Ticks,
         clock: Clock,
         interval: Duration,
         shared: Arc<Shared>,
         control: Arc<Control>,
     ) -> Self {
         let last = clock.now();
-        Self { ingress, clock, interval, last, served: None, shared, control }
+        Self { ingress, ticks, clock, interval, last, served: None, shared, control }
     }
 
-    /// A frame of the server's own.
-    pub(crate) fn publish_own(
-        ingress: &mut Ingress,
-        body: Body,
-        timestamp: Timestamp,
-    ) -> Result<(), PublishError> {
-        let command = Command { session: SessionId::SYSTEM, timestamp, body, ..Command::default() };
-        let Some(frame) = command.encode() else { unreachable!("starts and ticks have a frame") };
-        ingress.try_publish(frame.as_bytes())
+    /// What a tick would carry; `None` if none may be published.
+    fn checkpoint(&mut self, logic: &LogicState) -> Option<Option<Checkpoint>> {
+        match &mut self.ticks {
+            Ticks::Alone => Some(logic.checkpoint),
+            Ticks::Member { proposing, confirmed, term } => {
+                let now = proposing.term();
+                if *term != now {
+                    // A tick of before may have been dropped with its term.
+                    *term = now;
+                    self.served = None;
+                }
+                now.map(|_| confirmed.get())
+            }
+        }
     }
 }
 
@@ -59,15 +81,16 @@ impl Stage for Ticker {
         }
         let now = self.clock.now();
         let logic = self.shared.logic.load();
+        let Some(checkpoint) = self.checkpoint(&logic) else { return Work::Idle };
         let due = logic.deadline.filter(|deadline| *deadline <= now && self.served != Some(*deadline));
         let since_last = Duration::from_nanos(now.0.saturating_sub(self.last.0));
         if due.is_none() && since_last < self.interval {
             return Work::Idle;
         }
         let (checkpoint_sequence, checkpoint_hash) =
-            logic.checkpoint.map(|at| (at.sequence, at.running_hash)).unwrap_or_default();
+            checkpoint.map(|at| (at.sequence, at.running_hash)).unwrap_or_default();
         let tick = Body::Tick(Tick { checkpoint_sequence, checkpoint_hash });
-        match Self::publish_own(&mut self.ingress, tick, now) {
+        match self.ingress.try_publish(own_frame(tick, now).as_bytes()) {
             Ok(()) => {
                 self.last = now;
                 self.served = logic.deadline.filter(|deadline| *deadline <= now);

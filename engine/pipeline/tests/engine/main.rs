@@ -1,7 +1,9 @@
 //! The assembled engine: driven step by step on a fake disk, and with its threads on a real one.
 
+mod cluster;
 mod crash;
 mod flow;
+mod member;
 mod pressure;
 mod support;
 mod threaded;

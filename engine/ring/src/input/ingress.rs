@@ -21,6 +21,15 @@ pub struct Ingress {
     lines: Arc<Lines>,
 }
 
+/// How much of what was given was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Frames.
+    pub frames: usize,
+    /// Bytes of their slots.
+    pub bytes: usize,
+}
+
 #[derive(Clone)]
 struct WakeOnDrop(WakeSet);
 
@@ -79,26 +88,74 @@ impl Ingress {
         if slots == 0 {
             return Ok(());
         }
-        let lines = &*self.lines;
-        if slots > lines.slots() {
-            return Err(PublishError::ClaimTooLarge { slots, capacity: lines.slots() });
+        if slots > self.lines.slots() {
+            return Err(PublishError::ClaimTooLarge { slots, capacity: self.lines.slots() });
         }
-        let claimed = self.producer.try_batch_publish(slots, |mut claim| {
+        Ok(self.publish(slots, frames.iter().flat_map(|frame| frame.chunks(SLOT_BYTES)))?)
+    }
+
+    /// Publishes as many of `frames` as there is room for, from the first on, in one claim: none where the ring has no
+    /// room for the first one, or `frames` is empty. The frames stand one behind the other as a reader gets them, each
+    /// padded to whole slots.
+    ///
+    /// # Errors
+    /// [`PublishError::BadLength`] if what would be taken is not whole frames; then nothing was published.
+    pub fn publish_some(&mut self, frames: &[u8]) -> Result<Published, PublishError> {
+        let mut room = self.lines.slots();
+        loop {
+            let fitting = fitting(frames, room)?;
+            if fitting.frames == 0 {
+                return Ok(fitting);
+            }
+            let slots = fitting.bytes / SLOT_BYTES;
+            match self.publish(slots, frames.chunks(SLOT_BYTES).take(slots)) {
+                Ok(()) => return Ok(fitting),
+                // Less is tried each time, so this comes to an end.
+                Err(Full { missing }) => room = slots.saturating_sub(missing.max(1)),
+            }
+        }
+    }
+
+    /// Claims `slots` slots, at most as many as the ring has, fills them with `pieces` and wakes the readers.
+    #[inline]
+    fn publish<'f>(&mut self, slots: usize, pieces: impl Iterator<Item = &'f [u8]>) -> Result<(), Full> {
+        let lines = &*self.lines;
+        let claimed = self.producer.try_batch_publish(slots, |claim| {
             let abort = AbortOnUnwind::new("publishing into the input ring");
-            for frame in frames {
-                for piece in frame.chunks(SLOT_BYTES) {
-                    if let Some(slot) = claim.next() {
-                        lines.write(slot, piece);
-                    }
-                }
+            for (slot, piece) in claim.zip(pieces) {
+                lines.write(slot, piece);
             }
             abort.defuse();
         });
         if let Err(MissingFreeSlots(missing)) = claimed {
-            return Err(Full { missing: missing as usize }.into());
+            return Err(Full { missing: missing as usize });
         }
         self.readers.0.wake();
         Ok(())
+    }
+}
+
+/// The whole padded frames at the start of `frames`, of at most `room` slots.
+fn fitting(frames: &[u8], room: usize) -> Result<Published, PublishError> {
+    let mut fitting = Published::default();
+    loop {
+        let rest = frames.get(fitting.bytes..).unwrap_or_default();
+        let [low, high, ..] = *rest else {
+            return match rest.len() {
+                0 => Ok(fitting),
+                actual => Err(PublishError::BadLength { declared: 0, actual }),
+            };
+        };
+        let declared = usize::from(u16::from_le_bytes([low, high]));
+        let Some(frame) = rest.get(..declared.next_multiple_of(SLOT_BYTES)) else {
+            return Err(PublishError::BadLength { declared, actual: rest.len() });
+        };
+        slots_of(frame.get(..declared).unwrap_or_default())?;
+        if fitting.bytes + frame.len() > room * SLOT_BYTES {
+            return Ok(fitting);
+        }
+        fitting.frames += 1;
+        fitting.bytes += frame.len();
     }
 }
 

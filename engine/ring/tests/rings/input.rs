@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use rand::RngExt;
 use ring::{
-    FRAME_BYTES_MAX, FramePoller, Full, InputRing, LOGIC_BATCH_MAX, Polled, PublishError, RingError, WakeSet,
-    input_ring,
+    FRAME_BYTES_MAX, FramePoller, Full, InputRing, LOGIC_BATCH_MAX, Polled, PublishError, Published,
+    RingError, WakeSet, frame_ring, input_ring,
 };
 
 use crate::frames::{Label, check, frame, generator, random_length, seed};
@@ -226,6 +226,7 @@ fn sizes_are_checked() {
     for slots in [0, 1, 32, 63, 65, 100, ring::RING_SLOTS_MAX * 2, usize::MAX] {
         let refused = input_ring::<Label>(slots, WakeSet::default()).err();
         assert_eq!(refused, Some(RingError::Slots { slots }));
+        assert_eq!(frame_ring(slots, WakeSet::default()).err(), refused);
     }
 }
 
@@ -277,4 +278,85 @@ fn random_steps_match_a_list() {
         assert_eq!(replicated, published[..replicated.len()]);
         assert_eq!(applied, published[..applied.len()]);
     }
+}
+
+/// A frame as a reader gets it.
+fn padded(length: usize, publisher: u8, count: u64) -> Vec<u8> {
+    let mut bytes = frame(length, publisher, count);
+    bytes.resize(length.next_multiple_of(64), 0);
+    bytes
+}
+
+#[test]
+fn a_frame_ring_has_one_reader_which_alone_makes_room() {
+    let (mut ingress, mut frames) = frame_ring(64, WakeSet::default()).expect("a legal size");
+    let mut second = ingress.clone();
+    assert_eq!(read(&mut frames, usize::MAX), (Polled::Idle, vec![]));
+    ingress.try_publish(&frame(300, 1, 1)).expect("room");
+    second.try_publish(&frame(FRAME_BYTES_MAX, 2, 1)).expect("room");
+    assert_eq!(ingress.free_slots(), 64 - 5 - 16);
+    let (polled, labels) = read(&mut frames, 5);
+    assert_eq!((polled, labels.len(), labels[0].publisher), (Polled::Work(1), 1, 1));
+    assert_eq!(ingress.free_slots(), 64 - 16);
+    let refused =
+        frames.poll(usize::MAX, |batch| if batch.len() == 1 { Err("no room behind") } else { Ok(()) });
+    assert_eq!(refused, Err("no room behind"));
+    assert_eq!(ingress.free_slots(), 64 - 16, "what was not taken stays");
+    drop((ingress, second));
+    assert_eq!(read(&mut frames, usize::MAX).0, Polled::Work(1));
+    assert_eq!(read(&mut frames, usize::MAX).0, Polled::Shutdown);
+}
+
+#[test]
+fn some_frames_are_taken_where_not_all_fit() {
+    let (mut ingress, mut frames) = frame_ring(64, WakeSet::default()).expect("a legal size");
+    // 1, 16, 2 and 45 slots in frames of 15, then one more than there is room for.
+    let lengths = [64, 1024, 65, 960, 960, 960, 32];
+    let all: Vec<u8> =
+        lengths.iter().zip(0..).flat_map(|(length, count)| padded(*length, 0, count)).collect();
+    let nothing = Ok(Published::default());
+    assert_eq!(ingress.publish_some(&[]), nothing);
+    let published = Published { frames: 6, bytes: 64 * 64 };
+    assert_eq!(ingress.publish_some(&all), Ok(published), "up to the last slot");
+    let rest = &all[published.bytes..];
+    assert_eq!(ingress.publish_some(rest), nothing, "full");
+    let counts = |labels: Vec<Label>| labels.iter().map(|label| label.count).collect::<Vec<_>>();
+    assert_eq!(counts(read(&mut frames, 1).1), [0]);
+    assert_eq!(ingress.publish_some(rest), Ok(Published { frames: 1, bytes: 64 }));
+    assert_eq!(counts(read(&mut frames, usize::MAX).1), [1, 2, 3, 4, 5, 6]);
+
+    let bad = |declared, actual| Err(PublishError::BadLength { declared, actual });
+    let good = padded(64, 0, 0);
+    assert_eq!(ingress.publish_some(&good[..63]), bad(64, 63), "cut");
+    assert_eq!(ingress.publish_some(&[good.as_slice(), &[7]].concat()), bad(0, 1), "a rest");
+    for length in [0_u16, 31, 1025, u16::MAX] {
+        let mut wrong = vec![0; 1 << 16];
+        wrong[..2].copy_from_slice(&length.to_le_bytes());
+        let refused = ingress.publish_some(&[good.as_slice(), &wrong].concat());
+        assert!(matches!(refused, Err(PublishError::BadLength { .. })), "{length}: {refused:?}");
+    }
+    assert_eq!(read(&mut frames, usize::MAX).0, Polled::Idle, "nothing of them was published");
+}
+
+/// Slots cut anywhere between frames, published as room allows: the reader sees the same list.
+#[test]
+fn frames_in_random_pieces_come_in_order() {
+    let mut random = generator(seed(), 1);
+    let (mut ingress, mut frames) = frame_ring(64, WakeSet::default()).expect("a legal size");
+    let published: Vec<Vec<u8>> =
+        (0..5_000).map(|count| padded(random_length(&mut random), 0, count)).collect();
+    let expected: Vec<Label> = published.iter().map(|frame| check(frame)).collect();
+    let (mut next, mut seen, mut partly) = (0, Vec::new(), 0);
+    while seen.len() < expected.len() {
+        let end = published.len().min(next + random.random_range(0..20));
+        let piece = published[next..end].concat();
+        let taken = ingress.publish_some(&piece).expect("whole frames");
+        partly += usize::from(taken.frames > 0 && taken.bytes < piece.len());
+        let taken_frames = &published[next..next + taken.frames];
+        assert_eq!(taken.bytes, taken_frames.iter().map(Vec::len).sum::<usize>());
+        next += taken.frames;
+        seen.extend(read(&mut frames, random.random_range(0..40)).1);
+    }
+    assert!(partly > 100, "the run reached the edges: {partly}");
+    assert_eq!(seen, expected);
 }

@@ -1,0 +1,137 @@
+//! The proposer of a member: takes what gateways published into the front ring and hands it to the consensus, entry by
+//! entry, while this member leads. It must not propose a frame that was published under another leadership, split a frame,
+//! or release one that the consensus did not take.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use protocol::{Body, Term};
+use replicator::{Lead, Proposal, ProposalRefused, ProposalSender};
+use ring::{FrameBatch, FramePoller, Polled, SLOT_BYTES, Stage, Work};
+
+use super::own_frame;
+use crate::clock::Clock;
+use crate::control::{Control, Course};
+
+/// Most slots, and with that most frames, of one entry.
+const ENTRY_SLOTS_MAX: usize = 2048;
+
+/// The term whose first frame the proposer has handed over, for those who publish frames of the server's own: what they
+/// publish before is dropped.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Proposing(Arc<AtomicU64>);
+
+impl Proposing {
+    pub(crate) fn term(&self) -> Option<Term> {
+        // Relaxed: the ring orders what is published.
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            term => Some(Term(term)),
+        }
+    }
+
+    fn set(&self, term: Option<Term>) {
+        self.0.store(term.map_or(0, |term| term.0), Ordering::Relaxed);
+    }
+}
+
+pub(crate) struct Proposer {
+    frames: FramePoller,
+    lead: Lead,
+    proposals: ProposalSender,
+    proposing: Proposing,
+    /// The consensus ended first: nothing will be committed any more.
+    closed: bool,
+    /// Slots that an entry may have.
+    entry_slots_max: usize,
+    clock: Clock,
+    control: Arc<Control>,
+}
+
+impl Proposer {
+    /// `entry_bytes_max` is what the journal takes as one batch.
+    pub(crate) fn new(
+        frames: FramePoller,
+        lead: Lead,
+        proposals: ProposalSender,
+        entry_bytes_max: usize,
+        clock: Clock,
+        control: Arc<Control>,
+    ) -> Self {
+        let entry_slots_max = ENTRY_SLOTS_MAX.min(entry_bytes_max / SLOT_BYTES);
+        let proposing = Proposing::default();
+        Self { frames, lead, proposals, proposing, closed: false, entry_slots_max, clock, control }
+    }
+
+    pub(crate) fn proposing(&self) -> Proposing {
+        self.proposing.clone()
+    }
+
+    /// Takes all that was published and forgets it: its connections are closed, or will be by a start.
+    fn discard(&mut self) -> Polled {
+        match self.frames.poll(usize::MAX, |_| Ok::<_, Infallible>(())) {
+            Ok(polled) => polled,
+        }
+    }
+
+    /// The first frame of a term: all connections are lost. What was published before it is dropped.
+    fn begin(&mut self, term: Term) -> Result<Polled, ProposalRefused> {
+        if self.discard() == Polled::Shutdown {
+            return Ok(Polled::Shutdown);
+        }
+        let start = own_frame(Body::Start, self.clock.now());
+        let mut frames = BytesMut::from(start.as_bytes());
+        frames.resize(frames.len().next_multiple_of(SLOT_BYTES), 0);
+        self.proposals.try_propose(Proposal { term, frames: frames.freeze() })?;
+        self.proposing.set(Some(term));
+        Ok(Polled::Work(1))
+    }
+
+    fn step(&mut self) -> Result<Polled, ProposalRefused> {
+        let Some(term) = self.lead.term().filter(|_| !self.closed) else {
+            // Also for the same term once more: what was dropped meanwhile may have been a disconnect.
+            self.proposing.set(None);
+            return Ok(self.discard());
+        };
+        if self.proposing.term() != Some(term) {
+            return self.begin(term);
+        }
+        if !self.proposals.has_room() {
+            return Err(ProposalRefused::Full);
+        }
+        let Self { frames, proposals, entry_slots_max, .. } = self;
+        frames.poll(*entry_slots_max, |batch| proposals.try_propose(Proposal { term, frames: copied(batch) }))
+    }
+}
+
+fn copied(batch: FrameBatch<'_>) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(batch.slots() * SLOT_BYTES);
+    for run in batch.runs() {
+        bytes.extend_from_slice(run);
+    }
+    bytes.freeze()
+}
+
+impl Stage for Proposer {
+    fn name(&self) -> &'static str {
+        "proposer"
+    }
+
+    fn do_work(&mut self) -> Work {
+        if self.control.is_at_least(Course::Abandoned) {
+            return Work::Finished;
+        }
+        let polled = self.step().unwrap_or_else(|refused| {
+            self.closed |= refused == ProposalRefused::Closed;
+            Polled::Idle
+        });
+        match polled {
+            Polled::Work(frames) => Work::Done(frames),
+            Polled::Idle if self.control.is_at_least(Course::Leaving) => Work::Finished,
+            Polled::Idle => Work::Idle,
+            Polled::Shutdown => Work::Finished,
+        }
+    }
+}
