@@ -2,6 +2,7 @@
 //! and checked; what is unsafe or impossible is refused with the key's name. No other part reads the file.
 
 mod check;
+mod cluster;
 mod raw;
 
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
 use ring::WaitStrategy;
 
-pub use raw::{Durability, LogFormat};
+pub use cluster::ClusterConfig;
+pub use raw::{ClusterDurability, Durability, LogFormat};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,8 @@ pub struct Config {
     pub instruments: Option<PathBuf>,
     /// Users made at the first start.
     pub users: UserConfig,
+    /// Membership of a cluster; `None` for a server alone.
+    pub cluster: Option<ClusterConfig>,
 }
 
 /// See `[journal]`.
@@ -173,6 +177,16 @@ pub enum ConfigError {
 const EMBEDDED: &str = "the embedded configuration";
 
 impl Config {
+    /// What a frame must have reached before it takes effect, in the word that clients and operators are told.
+    #[must_use]
+    pub fn durability_name(&self) -> &'static str {
+        match (&self.cluster, self.journal.durability) {
+            (_, Durability::Memory) => "memory",
+            (None, Durability::Disk) => "disk",
+            (Some(_), Durability::Disk) => "quorum",
+        }
+    }
+
     /// Reads and checks a file, or takes the embedded defaults where none is given.
     ///
     /// # Errors

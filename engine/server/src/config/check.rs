@@ -10,8 +10,10 @@ use pipeline::ThreadPlan;
 use protocol::{Capacities, UserName};
 use ring::WaitStrategy;
 
+use super::cluster;
 use super::raw::{
-    RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog, RawSnapshots, RawUsers, Wait,
+    ClusterDurability, Durability, RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog,
+    RawSnapshots, RawUsers, Wait,
 };
 use super::{
     Archive, Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides,
@@ -33,7 +35,7 @@ const SLOW_SECONDS: RangeInclusive<u64> = 1..=300;
 const STATS_SECONDS: RangeInclusive<u64> = 0..=86_400;
 
 /// What a refused value is: its key and the problem.
-type Refusal = (&'static str, String);
+pub(super) type Refusal = (&'static str, String);
 
 /// Checks a raw configuration. `folder` is what relative paths of the file are relative to.
 pub(super) fn check(
@@ -68,9 +70,19 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
         );
         return Err(("users.demonstration", problem));
     }
+    let mut journal = journal(raw.journal, folder)?;
+    let cluster = raw.cluster.map(|raw| cluster::check(raw, folder, gateway.listen, journal.durability));
+    let cluster = cluster.transpose()?;
+    if let Some(cluster) = &cluster {
+        // Each member keeps what a majority must have as its own journal keeps it.
+        journal.durability = match cluster.durability {
+            ClusterDurability::Memory => Durability::Memory,
+            ClusterDurability::Quorum => Durability::Disk,
+        };
+    }
     Ok(Config {
         data,
-        journal: journal(raw.journal, folder)?,
+        journal,
         snapshots: snapshots(&raw.snapshots)?,
         engine: engine(raw.engine)?,
         capacities: capacities(&raw.capacities)?,
@@ -79,6 +91,7 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
         log: log(raw.log)?,
         instruments: raw.instruments.file.map(|file| folder.join(file)),
         users,
+        cluster,
     })
 }
 
@@ -239,7 +252,7 @@ fn users(raw: RawUsers, folder: &Path) -> Result<UserConfig, Refusal> {
     Ok(UserConfig { demonstration: raw.demonstration, operator })
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(
     key: &'static str,
     value: T,
     range: &RangeInclusive<T>,
@@ -255,6 +268,6 @@ fn slots(key: &'static str, value: usize, range: &RangeInclusive<usize>) -> Resu
     if value.is_power_of_two() { Ok(()) } else { Err((key, format!("{value} is not a power of two"))) }
 }
 
-fn non_empty(key: &'static str, path: PathBuf) -> Result<PathBuf, Refusal> {
+pub(super) fn non_empty(key: &'static str, path: PathBuf) -> Result<PathBuf, Refusal> {
     if path.as_os_str().is_empty() { Err((key, "is empty".to_owned())) } else { Ok(path) }
 }

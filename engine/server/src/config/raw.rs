@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use replicator::Member;
 use serde::Deserialize;
 
 /// The whole file.
@@ -20,6 +21,7 @@ pub(crate) struct RawConfig {
     pub log: RawLog,
     pub instruments: RawInstruments,
     pub users: RawUsers,
+    pub cluster: Option<RawCluster>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -130,6 +132,60 @@ pub(crate) struct RawUsers {
     pub operator_password_file: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCluster {
+    pub member: u64,
+    #[serde(default = "cluster_listen")]
+    pub listen: SocketAddr,
+    pub address: Option<String>,
+    pub client_address: Option<String>,
+    #[serde(default)]
+    pub zone: String,
+    #[serde(default)]
+    pub durability: ClusterDurability,
+    #[serde(default = "heartbeat_ms")]
+    pub heartbeat_ms: u64,
+    #[serde(default = "election_ms")]
+    pub election_ms: [u64; 2],
+    #[serde(default)]
+    pub allow_clear_text: bool,
+    #[serde(default)]
+    pub members: Vec<Member>,
+    pub tls: Option<RawTls>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTls {
+    pub ca: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What a frame must have reached on a majority of members before it takes effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClusterDurability {
+    /// Their memory: what was answered survives all but the loss of power by a majority.
+    Memory,
+    /// Their disks.
+    #[default]
+    Quorum,
+}
+
+fn cluster_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7301))
+}
+
+fn heartbeat_ms() -> u64 {
+    30
+}
+
+fn election_ms() -> [u64; 2] {
+    [150, 250]
+}
+
 impl Default for RawConfig {
     fn default() -> Self {
         Self {
@@ -143,6 +199,7 @@ impl Default for RawConfig {
             log: RawLog::default(),
             instruments: RawInstruments::default(),
             users: RawUsers::default(),
+            cluster: None,
         }
     }
 }

@@ -20,15 +20,18 @@ fn example_shows_the_defaults() {
     assert!(Config::load(None, &Overrides::default()).is_ok());
 }
 
-/// Every `# key = value` line of the example is an optional key with a value that the server takes.
+/// Every `# key = value` line of the example is an optional key with a value that the server takes, and every `# [section]`
+/// line an optional section.
 #[test]
 fn example_keys_in_comments_are_valid() {
     let mut text = String::new();
     let mut keys = 0;
     for line in EXAMPLE.lines() {
         let optional = line.strip_prefix("# ").filter(|rest| {
-            rest.split_once(" = ")
-                .is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+            rest.starts_with('[')
+                || rest
+                    .split_once(" = ")
+                    .is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
         });
         keys += usize::from(optional.is_some());
         text.push_str(optional.unwrap_or(line));
@@ -41,6 +44,16 @@ fn example_keys_in_comments_are_valid() {
     assert!(config.journal.archive.is_some());
     assert_eq!(config.instruments.as_deref(), Some(Path::new("/etc/ringpit/instruments.csv")));
     assert!(config.users.operator.is_some());
+    let cluster = config.cluster.expect("the section in comments");
+    assert_eq!(cluster.founders, [cluster.member]);
+    let raw: RawConfig = toml::from_str("[cluster]\nmember = 1").expect("valid");
+    let shown: RawConfig = toml::from_str(&text).expect("valid");
+    let (raw, shown) = (raw.cluster.expect("there"), shown.cluster.expect("there"));
+    assert_eq!(
+        (raw.listen, raw.durability, raw.heartbeat_ms, raw.election_ms, raw.allow_clear_text),
+        (shown.listen, shown.durability, shown.heartbeat_ms, shown.election_ms, shown.allow_clear_text),
+        "the example shows the defaults"
+    );
 }
 
 #[test]
@@ -144,4 +157,80 @@ fn remote_listeners_need_a_word_and_no_demonstration_users() {
         "{error}"
     );
     load(&format!("{allowed}[users]\ndemonstration = false\n")).expect("said so");
+}
+
+#[test]
+fn members_say_who_they_are() {
+    let config = load("[cluster]\nmember = 7").expect("valid");
+    assert_eq!(config.durability_name(), "quorum");
+    let cluster = config.cluster.expect("there");
+    assert_eq!(cluster.member.address, "127.0.0.1:7301");
+    assert_eq!(cluster.member.client_address, "127.0.0.1:4410");
+    let config = load("[cluster]\nmember = 7\ndurability = 'memory'").expect("valid");
+    assert_eq!((config.durability_name(), config.journal.durability), ("memory", super::Durability::Memory));
+    assert_eq!(load("").expect("valid").durability_name(), "disk");
+    let text = "[cluster]\nmember = 1\nlisten = '0.0.0.0:7301'\naddress = 'one.example:7301'\n[cluster.tls]\nca = \
+                'ca'\ncertificate = 'c'\nkey = 'k'";
+    let replicator::tcp::Security::Tls(tls) = load(text).expect("valid").cluster.expect("there").security
+    else {
+        panic!("certificates are given")
+    };
+    assert_eq!(tls.ca, Path::new("/etc/ringpit/ca"));
+}
+
+#[test]
+fn clusters_that_are_unsafe_or_make_no_sense_are_refused() {
+    let refused = |text: &str, expected: &str| {
+        let error = load(&format!("[cluster]\n{text}")).expect_err(text);
+        assert!(error.starts_with(&format!("ringpit.toml: {expected}")), "{error}");
+    };
+    let error = load("[cluster]\nlisten = '127.0.0.1:1'").expect_err("nobody");
+    assert!(error.contains("missing field `member`"), "{error}");
+    check(
+        "[journal]\ndurability = 'memory'\n[cluster]\nmember = 1",
+        "ringpit.toml: journal.durability: cluster.durability takes its place on a member of a cluster; leave the key out",
+    );
+    refused("member = 0", "cluster.member: 0 is no member");
+    refused("member = 1\nlisten = '0.0.0.0:7301'", "cluster.address: must be given, since nobody can");
+    refused("member = 1\nlisten = '127.0.0.1:0'", "cluster.address: must be given, since nobody can");
+    refused("member = 1\naddress = 'one'", "cluster.address: `one` is not of the form host:port");
+    refused("member = 1\naddress = '0.0.0.0:1'", "cluster.address: `0.0.0.0:1` is no address that others");
+    refused("member = 1\nclient_address = 'one:0'", "cluster.client_address: `one:0` is not of the form");
+    refused("member = 1\nheartbeat_ms = 1", "cluster.heartbeat_ms: 1 is outside 5 to 5000");
+    refused("member = 1\nelection_ms = [60, 60]", "cluster.election_ms: [60, 60] is no range");
+    refused("member = 1\nelection_ms = [150, 70_000]", "cluster.election_ms: 70000 is outside 15 to 60000");
+    refused(
+        "member = 1\nheartbeat_ms = 51",
+        "cluster.election_ms: [150, 250] begins within 3 heartbeats of 51 ms",
+    );
+    let clear = "cluster.tls: must be given, since";
+    refused("member = 1\nlisten = '10.0.0.1:7301'", clear);
+    refused("member = 1\naddress = 'one.example:7301'", clear);
+    let remote = "member = 1\nlisten = '10.0.0.1:7301'\nallow_clear_text = true";
+    load(&format!("[cluster]\n{remote}")).expect("said so");
+    let tls = "[cluster.tls]\nca = 'ca'\ncertificate = 'c'\nkey = ''";
+    refused(&format!("member = 1\n{tls}"), "cluster.tls.key: is empty");
+    refused(&format!("{remote}\n{tls}"), "cluster.allow_clear_text: excludes cluster.tls");
+}
+
+#[test]
+fn founders_are_told_apart_and_know_themselves() {
+    const OWN: &str = "{ id = 1, address = '127.0.0.1:7301', client_address = '127.0.0.1:4410' }";
+    let members = |list: &str| load(&format!("[cluster]\nmember = 1\nmembers = [{list}]"));
+    let refused = |list: &str, expected: &str| {
+        let error = members(list).expect_err(list);
+        assert!(error.starts_with(&format!("ringpit.toml: cluster.members: {expected}")), "{error}");
+    };
+    let other = "{ id = 2, address = 'localhost:7302', client_address = 'localhost:2', zone = 'b' }";
+    let config = members(&format!("{OWN}, {other}")).expect("valid");
+    assert_eq!(config.cluster.expect("there").founders.len(), 2);
+    refused(other, "member 1 is not among them");
+    refused(&format!("{OWN}, {OWN}"), "member 1 is there twice");
+    refused(&format!("{OWN}, {}", OWN.replace("id = 1", "id = 2")), "member 2: another one has the address");
+    refused(
+        &OWN.replace("4410", "4411"),
+        "member 1 is 127.0.0.1:7301 for members, 127.0.0.1:4411 for clients",
+    );
+    refused(&OWN.replace("id = 1", "id = 0"), "0 is no member");
+    refused(&OWN.replace("127.0.0.1:7301", "here"), "member 1: `here` is not of the form host:port");
 }
