@@ -112,8 +112,8 @@ impl Engine {
 
     /// Starts the threads of an engine that is a member of a cluster. Its ingress is the front ring's: what is published
     /// there is proposed while this member leads, and dropped while it doesn't. The business logic sees what the
-    /// consensus feeds. To stop, drop the gateways' publishers, call [`EngineHandle::stop`], and drop the feed once
-    /// the proposals have ended and all that is committed was fed.
+    /// consensus feeds. To stop, drop the gateways' publishers and call [`EngineHandle::stop`], which waits for
+    /// the consensus: it drops the feed once the proposals have ended and all that is committed was fed.
     ///
     /// # Errors
     /// [`StartError`]; then no thread is left.

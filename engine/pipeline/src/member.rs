@@ -93,7 +93,14 @@ impl Feed {
         self.fed
     }
 
-    /// Has `wake` called whenever a push that took less than it was given can go on, and when the logic has ended. It is
+    /// Whether the logic has ended, so that there will never be room again.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        // Pairs with the store in `end`; after `ask` also with the fence in `tell`.
+        self.room.over.load(Ordering::Acquire)
+    }
+
+    /// Has `wake` called when a push that took less than it was given can go on, and when the logic has ended. It is
     /// called on the logic's thread and must not wait. Only the first call of this counts.
     pub fn on_room(&mut self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.room.wake.set(Box::new(wake));
@@ -112,6 +119,8 @@ impl fmt::Debug for Feed {
 pub(crate) struct Room {
     // Set by the feed, cleared by the logic's thread.
     asked: AtomicBool,
+    // Set when the logic has ended.
+    over: AtomicBool,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -133,12 +142,23 @@ impl Room {
             wake();
         }
     }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.tell();
+    }
 }
 
-/// The logic of a member: says when it has made room.
+/// The logic of a member: says when it has made room, and when it never will again.
 pub(crate) struct MakingRoom<S> {
     pub(crate) stage: S,
     pub(crate) room: Arc<Room>,
+}
+
+impl<S> Drop for MakingRoom<S> {
+    fn drop(&mut self) {
+        self.room.end();
+    }
 }
 
 impl<S: Stage> Stage for MakingRoom<S> {

@@ -9,11 +9,11 @@ use ring::WaitStrategy;
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StageName {
-    /// Makes frames durable.
+    /// Makes frames durable; in a member: proposes them, since its consensus writes the journal.
     Journal,
     /// Publishes ticks.
     Ticker,
-    /// Commits frames.
+    /// Commits frames; in a member: tells the stages behind that what was fed is committed.
     Replicate,
     /// Decodes frames.
     Unmarshal,

@@ -4,6 +4,7 @@ mod cluster;
 mod crash;
 mod flow;
 mod member;
+mod member_threads;
 mod pressure;
 mod support;
 mod threaded;

@@ -262,6 +262,12 @@ fn room_is_told_of_where_it_was_missing() {
     assert_eq!(feed.push(&frames[second..]), frames.len() - second);
     assert_eq!(feed.fed(), Sequence(100));
     assert_eq!(feed.push(&[]), 0);
+    // When the logic has ended there is none any more, and that is told too.
+    assert!(feed.push(&frames) < frames.len());
+    assert!(!feed.is_over());
+    drop(member.engine);
+    assert_eq!(calls(), 2);
+    assert!(member.consensus.feed.unwrap().is_over());
 }
 
 #[test]

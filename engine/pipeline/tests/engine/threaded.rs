@@ -12,9 +12,9 @@ use ring::WaitStrategy;
 use crate::support::*;
 
 /// Long past what any stop here takes; no verdict hangs on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn real_config(plan: ThreadPlan, durability: Durability) -> EngineConfig {
+pub(crate) fn real_config(plan: ThreadPlan, durability: Durability) -> EngineConfig {
     let mut config = EngineConfig::new(CLUSTER);
     config.input_slots = 256;
     config.output_slots = 256;
@@ -30,14 +30,18 @@ fn real_config(plan: ThreadPlan, durability: Durability) -> EngineConfig {
 }
 
 /// Opens the directory. A child that another test forks holds the lock's file too, until it has become its program.
-fn open(storage: &SharedStorage, config: &EngineConfig) -> Opened {
+pub(crate) fn unlocked<T>(mut open: impl FnMut() -> Result<T, OpenError>) -> T {
     for _ in 0..1_000 {
-        match Engine::open(Arc::clone(storage), config, &mut |_| ()) {
+        match open() {
             Err(OpenError::Journal(JournalError::Locked { .. })) => thread::sleep(Duration::from_millis(5)),
             opened => return opened.expect("the data directory opens"),
         }
     }
     panic!("the directory stays locked");
+}
+
+fn open(storage: &SharedStorage, config: &EngineConfig) -> Opened {
+    unlocked(|| Engine::open(Arc::clone(storage), config, &mut |_| ()))
 }
 
 fn start(storage: &SharedStorage, config: &EngineConfig) -> (EngineHandle, Recorder) {
@@ -54,7 +58,11 @@ fn publish_all(engine: &EngineHandle, frames: &[FrameWriter]) {
     }
 }
 
-fn orders(session: protocol::SessionId, round: u32, ids: std::ops::Range<u64>) -> Vec<FrameWriter> {
+pub(crate) fn orders(
+    session: protocol::SessionId,
+    round: u32,
+    ids: std::ops::Range<u64>,
+) -> Vec<FrameWriter> {
     let order = |id: u64| {
         let side = if id.is_multiple_of(2) { Side::Buy } else { Side::Sell };
         let price = 990 + (id.wrapping_mul(0x9e37_79b9) % 20) as i64;

@@ -91,7 +91,7 @@ impl Ingress {
         if slots > self.lines.slots() {
             return Err(PublishError::ClaimTooLarge { slots, capacity: self.lines.slots() });
         }
-        Ok(self.publish(slots, frames.iter().flat_map(|frame| frame.chunks(SLOT_BYTES)))?)
+        Ok(self.publish(slots, frames.iter().copied())?)
     }
 
     /// Publishes as many of `frames` as there is room for, from the first on, in one claim: none where the ring has no
@@ -108,7 +108,7 @@ impl Ingress {
                 return Ok(fitting);
             }
             let slots = fitting.bytes / SLOT_BYTES;
-            match self.publish(slots, frames.chunks(SLOT_BYTES).take(slots)) {
+            match self.publish(slots, frames.get(..fitting.bytes).into_iter()) {
                 Ok(()) => return Ok(fitting),
                 // Less is tried each time, so this comes to an end.
                 Err(Full { missing }) => room = slots.saturating_sub(missing.max(1)),
@@ -116,14 +116,19 @@ impl Ingress {
         }
     }
 
-    /// Claims `slots` slots, at most as many as the ring has, fills them with `pieces` and wakes the readers.
+    /// Claims `slots` slots, at most as many as the ring has, fills them with `frames` and wakes the readers. Each of
+    /// `frames` begins with a slot, and takes whole ones.
     #[inline]
-    fn publish<'f>(&mut self, slots: usize, pieces: impl Iterator<Item = &'f [u8]>) -> Result<(), Full> {
+    fn publish<'f>(&mut self, slots: usize, frames: impl Iterator<Item = &'f [u8]>) -> Result<(), Full> {
         let lines = &*self.lines;
-        let claimed = self.producer.try_batch_publish(slots, |claim| {
+        let claimed = self.producer.try_batch_publish(slots, |mut claim| {
             let abort = AbortOnUnwind::new("publishing into the input ring");
-            for (slot, piece) in claim.zip(pieces) {
-                lines.write(slot, piece);
+            for frame in frames {
+                for piece in frame.chunks(SLOT_BYTES) {
+                    if let Some(slot) = claim.next() {
+                        lines.write(slot, piece);
+                    }
+                }
             }
             abort.defuse();
         });
