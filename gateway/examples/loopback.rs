@@ -14,7 +14,8 @@ use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
 use gateway::{
-    Admission, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed, credentials,
+    Admission, Alone, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed,
+    credentials,
 };
 use journaler::{RealStorage, ReportLog, ReportLogOptions, ReportWriter};
 use protocol::soupbin::{Login, Packet, read_packet, write_packet};
@@ -193,7 +194,7 @@ fn start(
         grace_ms: 0,
     };
     let users = (1..=clients).map(user).collect();
-    let seed = HubSeed { trading_day: TradingDay(1), users, instruments: Vec::new() };
+    let seed = HubSeed { trading_day: TradingDay(1), users, ..HubSeed::default() };
     let (hub, egress) = Hub::new(&seed);
     let waiter = Waiter::new(WaitStrategy::default());
     let ring = input_ring::<Command>(RING_SLOTS, WakeSet::new([waiter.waker()]))?;
@@ -206,6 +207,7 @@ fn start(
         hub,
         depth: Arc::new(|_, _| None),
         admission: Arc::new(|| Admission::Open),
+        leadership: Arc::new(Alone),
     };
     let gateway = Gateway::start(config, parts)?;
     let engine = Engine { egress, reports: log.writer(), numbers: BTreeMap::new(), strides: BTreeMap::new() };

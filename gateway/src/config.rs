@@ -8,6 +8,30 @@ use protocol::soupbin::{HEARTBEAT_SECONDS, SILENCE_SECONDS};
 use crate::buffers::{CONNECTION_BYTES, IN_BYTES, OUT_BYTES};
 use crate::throttle::ThrottleLimits;
 
+/// What has happened to a request before its report is sent, as clients are told after their login.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DurabilityLevel {
+    /// A server alone has handed it to its operating system; a majority of a cluster's members has received it.
+    Memory,
+    /// A server alone has it on disk.
+    #[default]
+    Disk,
+    /// A majority of a cluster's members has it on disk.
+    Quorum,
+}
+
+impl DurabilityLevel {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Quorum => "quorum",
+        }
+    }
+}
+
 /// One SoupBinTCP listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayConfig {
@@ -15,8 +39,8 @@ pub struct GatewayConfig {
     pub address: SocketAddr,
     /// Whether an address other than loopback is meant: passwords and orders go over it in the clear.
     pub allow_remote: bool,
-    /// The durability that clients are told after their login: `disk`, `memory`.
-    pub durability: journaler::Durability,
+    /// The durability that clients are told after their login.
+    pub durability: DurabilityLevel,
     /// Limits of the listener.
     pub listener: ListenerLimits,
     /// Limits of each session.
@@ -109,7 +133,7 @@ impl GatewayConfig {
         Self {
             address,
             allow_remote: false,
-            durability: journaler::Durability::default(),
+            durability: DurabilityLevel::default(),
             listener: ListenerLimits::default(),
             session: SessionLimits::default(),
         }

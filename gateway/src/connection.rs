@@ -26,15 +26,16 @@ use tokio::time::{Sleep, sleep, sleep_until, timeout};
 use crate::admission::{AdmissionSource, DepthSource};
 use crate::buffers::{Inbound, Outbound};
 use crate::clock::Clock;
-use crate::config::SessionLimits;
+use crate::config::{DurabilityLevel, SessionLimits};
 use crate::hub::{Hub, LoginVerdict, Port};
+use crate::leadership::Leadership;
 use crate::listener::StatsCells;
-use crate::session::{Attempt, Identity, NOT_AUTHORIZED, NOT_AVAILABLE, Now, Query, Session, Step};
+use crate::session::{Attempt, Identity, NOT_AUTHORIZED, NOT_AVAILABLE, Now, Query, Session, Standing, Step};
 use crate::verifier::{FailedLogins, Verifiers};
 
 /// Frames of one claim in the ring at most: enough to spread its cost, few enough to find room in a busy ring.
 const PUBLISH_MAX: usize = 256;
-/// How soon a connection tries again when the ring was full.
+/// How soon a connection tries again when the ring was full, or the leadership was not confirmed.
 const RETRY: Duration = Duration::from_millis(1);
 /// How long a closed connection still takes what the client sends, so that the client gets the last bytes, and not a
 /// reset.
@@ -46,12 +47,13 @@ const LARGE_READ: usize = 16 * 1024;
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) limits: SessionLimits,
-    pub(crate) durability: &'static str,
+    pub(crate) durability: DurabilityLevel,
     pub(crate) hub: Hub,
     pub(crate) ingress: RefCell<Ingress>,
     pub(crate) reports: ReportReader,
     pub(crate) depth: DepthSource,
     pub(crate) admission: AdmissionSource,
+    pub(crate) leadership: Arc<dyn Leadership>,
     pub(crate) verifiers: Verifiers,
     pub(crate) failed_logins: RefCell<FailedLogins>,
     pub(crate) stopping: Cell<bool>,
@@ -73,8 +75,14 @@ pub(crate) struct Connection {
     inbound: Inbound,
     out: Outbound,
     verification: Option<(Attempt, oneshot::Receiver<bool>)>,
+    /// A password was looked at; its owner is not told yet.
+    verified: Option<(Attempt, bool)>,
+    /// A question that is not answered yet. What came behind it waits.
+    asked: Option<Query>,
     /// The ring had no room for what waits.
     blocked: bool,
+    /// Something can't be answered before the leadership is confirmed.
+    unconfirmed: bool,
     /// Whether the socket was being read, so that silence is the client's.
     reading: bool,
     let_in: bool,
@@ -103,7 +111,10 @@ impl Connection {
             inbound: Inbound::default(),
             out: Outbound::default(),
             verification: None,
+            verified: None,
+            asked: None,
             blocked: false,
+            unconfirmed: false,
             reading: true,
             let_in: false,
             refused: 0,
@@ -137,10 +148,15 @@ impl Connection {
     /// Everything that can be done without waiting.
     fn work(&mut self) {
         let now = self.shared.clock.now();
+        self.unconfirmed = false;
+        self.look_at_term(now);
         if self.shared.stopping.get() {
             self.session.stop(now, &mut self.out);
         }
         self.take_notices(now);
+        if let Some((attempt, is_right)) = self.verified.take() {
+            self.verified(now, &attempt, is_right);
+        }
         self.session.tick(now, self.reading, &mut self.out);
         self.intake(now);
         self.pump(now);
@@ -155,8 +171,28 @@ impl Connection {
         }
     }
 
+    /// Ends the session where its term is over.
+    fn look_at_term(&mut self, now: Now) {
+        let term = self.shared.leadership.term();
+        if self.session.has_outlived(term) {
+            self.inbound.abandon();
+            self.asked = None;
+            // A leader again, but in another term: then there is no other that could be named.
+            let leader = if term.is_none() { self.shared.leadership.leader() } else { None };
+            self.session.deposed(now, leader, &mut self.out);
+        }
+    }
+
+    /// Whether what is not in the log may be answered; where not, what waits for it is tried again soon. To be asked
+    /// **behind** the look at what the answer tells, which then was right at a moment at which nobody else led.
+    fn is_confirmed(&mut self) -> bool {
+        let is_confirmed = self.shared.leadership.is_confirmed();
+        self.unconfirmed |= !is_confirmed;
+        is_confirmed
+    }
+
     fn take_notices(&mut self, now: Now) {
-        if self.session.awaits_verdict() {
+        if self.session.awaits_verdict() && (self.session.is_abandoned() || self.is_confirmed()) {
             match self.port.take_verdict() {
                 Some(LoginVerdict::LoggedIn(verdict)) => {
                     let last = match self.session.login_day() {
@@ -182,17 +218,26 @@ impl Connection {
 
     /// Publishes what waits and looks at what came in, until the one or the other must wait.
     fn intake(&mut self, now: Now) {
-        let admission = (self.shared.admission)();
+        let leadership = &self.shared.leadership;
+        let standing = Standing {
+            admission: (self.shared.admission)(),
+            term: leadership.term(),
+            confirmed: leadership.is_confirmed(),
+        };
         loop {
             self.blocked = !self.publish(now);
-            if self.blocked {
+            if self.blocked || !self.answer_question(now) {
                 return;
             }
-            match self.session.receive(now, admission, &mut self.inbound, &mut self.out) {
+            match self.session.receive(now, standing, &mut self.inbound, &mut self.out) {
                 Step::Verify(attempt) => self.verify(now, attempt),
-                Step::Query(query) => {
-                    let answer = self.answer(&query);
-                    self.session.answer(now, &answer, &mut self.out);
+                Step::Query(query) => self.asked = Some(query),
+                Step::NotLeader => {
+                    self.session.not_leader(now, self.shared.leadership.leader(), &mut self.out);
+                }
+                Step::Unconfirmed => {
+                    self.unconfirmed = true;
+                    break;
                 }
                 Step::More | Step::Full | Step::Wait => break,
             }
@@ -200,11 +245,27 @@ impl Connection {
         self.blocked = !self.publish(now);
     }
 
-    /// Publishes the frames that wait, then the session's own; `false` where the ring has no room for all.
+    /// Answers the question that waits, where there is one; `false` where it must go on waiting.
+    fn answer_question(&mut self, now: Now) -> bool {
+        let Some(query) = self.asked else { return true };
+        let answer = self.answer(&query);
+        if !self.is_confirmed() {
+            return false;
+        }
+        self.asked = None;
+        self.session.answer(now, &answer, &mut self.out);
+        true
+    }
+
+    /// Publishes the frames that wait, then the session's own; `false` where the ring has no room for all, or the term is
+    /// over.
     fn publish(&mut self, now: Now) -> bool {
         let mut ingress = self.shared.ingress.borrow_mut();
         let mut claim = PUBLISH_MAX;
         while self.inbound.frames_waiting() > 0 {
+            if self.session.has_outlived(self.shared.leadership.term()) {
+                return false;
+            }
             let mut frames: [&[u8]; PUBLISH_MAX] = [&[]; PUBLISH_MAX];
             let count = self.inbound.frames_waiting().min(claim);
             frames.iter_mut().zip(self.inbound.frames()).for_each(|(slot, frame)| *slot = frame);
@@ -218,6 +279,9 @@ impl Connection {
             }
         }
         if let Some(frame) = self.session.control(now) {
+            if self.session.has_outlived(self.shared.leadership.term()) {
+                return false;
+            }
             match ingress.try_publish(frame.as_bytes()) {
                 Ok(()) => self.session.control_published(),
                 Err(PublishError::Full(_)) => return false,
@@ -250,7 +314,12 @@ impl Connection {
 
     fn verified(&mut self, now: Now, attempt: &Attempt, is_right: bool) {
         // Asked again: the user may have been disabled since.
-        match self.user(attempt).filter(|_| is_right) {
+        let user = self.user(attempt).filter(|_| is_right);
+        if !self.is_confirmed() {
+            self.verified = Some((*attempt, is_right));
+            return;
+        }
+        match user {
             Some(user) => {
                 let today = self.shared.hub.trading_day();
                 let last_report = match attempt.day_wanted(today) {
@@ -361,7 +430,7 @@ impl Connection {
     /// move on before they come, and a timer that rings early costs one look a second.
     fn arm(&self, timer: Pin<&mut Sleep>) {
         let mut due = self.session.next_deadline();
-        if self.blocked {
+        if self.blocked || self.unconfirmed {
             let retry = self.shared.clock.now().monotonic + RETRY;
             due = Some(due.map_or(retry, |due| due.min(retry)));
         }
@@ -379,7 +448,8 @@ impl Connection {
         writer: &mut WriteHalf<'_>,
         mut timer: Pin<&mut Sleep>,
     ) -> Happened {
-        self.reading = !self.blocked && self.session.takes_packets() && self.out.has_room();
+        self.reading =
+            !self.blocked && !self.unconfirmed && self.session.takes_packets() && self.out.has_room();
         let mut told = pin!(self.port.told());
         let inbound = &mut self.inbound;
         let out = &self.out;
@@ -434,7 +504,7 @@ impl Connection {
         if let Some(is_right) = happened.verified
             && let Some((attempt, _)) = self.verification.take()
         {
-            self.verified(now, &attempt, is_right);
+            self.verified = Some((attempt, is_right));
         }
         if happened.timer
             && self.out.reports_max() == 0
@@ -454,6 +524,7 @@ impl Connection {
     async fn settle(&mut self) {
         while !self.session.is_finished() {
             let now = self.shared.clock.now();
+            self.look_at_term(now);
             self.take_notices(now);
             self.session.tick(now, false, &mut self.out);
             if !self.publish(now) || !self.session.is_finished() {

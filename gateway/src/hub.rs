@@ -20,6 +20,9 @@ use tokio::sync::futures::Notified;
 pub struct HubSeed {
     /// The current trading day.
     pub trading_day: TradingDay,
+    /// Connections are numbered from behind this one. Processes whose frames can come into one log, the members of a cluster
+    /// and each start of them, take places of their own, so that what is told of another's connection reaches nobody here.
+    pub last_connection: ConnectionId,
     /// All users.
     pub users: Vec<UserDefinition>,
     /// All instruments.
@@ -113,7 +116,7 @@ impl Hub {
         seed.instruments.iter().for_each(|instrument| definitions.put_instrument(instrument));
         let shared = Arc::new(Shared {
             day: AtomicU32::new(seed.trading_day.0),
-            last_connection: AtomicU32::new(0),
+            last_connection: AtomicU32::new(seed.last_connection.0),
             ports: Mutex::default(),
             definitions: Mutex::new(definitions),
         });
@@ -143,8 +146,8 @@ impl Hub {
         definitions.instruments.get(number).copied()
     }
 
-    /// Gives a connection its number and its mailbox. Numbers are those of this start: one comes again only after four
-    /// billion others, and never one that is in use.
+    /// Gives a connection its number and its mailbox. A number comes again only after four billion others, and never one that
+    /// is in use.
     #[must_use]
     pub fn connect(&self) -> Port {
         let mut ports = lock(&self.shared.ports);

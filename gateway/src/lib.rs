@@ -14,6 +14,9 @@
 //! same way: each connection reads the report log from its own cursor and is woken when there is more, so a slow client
 //! costs a cursor and two bounded buffers.
 //!
+//! A member of a cluster takes something in only while it leads ([`Leadership`]): a session lives in the term in which it
+//! began, and whatever is not in the log is answered only while a quorum confirms the leadership.
+//!
 //! It must not know the business rules: what a command does, what an id is worth, whether a user may send it. It must not
 //! make anybody on an engine's thread wait.
 
@@ -26,6 +29,7 @@ mod config;
 mod connection;
 pub mod credentials;
 mod hub;
+mod leadership;
 mod listener;
 pub mod session;
 mod throttle;
@@ -33,7 +37,8 @@ mod verifier;
 
 pub use admission::{Admission, AdmissionSource, DepthSource};
 pub use buffers::{Inbound, Outbound};
-pub use config::{ConfigError, GatewayConfig, ListenerLimits, SessionLimits};
+pub use config::{ConfigError, DurabilityLevel, GatewayConfig, ListenerLimits, SessionLimits};
 pub use hub::{Hub, HubEgress, HubSeed, LoginVerdict, Port};
+pub use leadership::{Alone, Leadership};
 pub use listener::{Gateway, GatewayError, GatewayHandle, GatewayParts, GatewayStats};
 pub use throttle::{Throttle, ThrottleLimits};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{io, thread};
 
-use journaler::{Durability, ReportReader};
+use journaler::ReportReader;
 use ring::Ingress;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::config::{ConfigError, GatewayConfig, ListenerLimits};
 use crate::connection::{Connection, Shared};
 use crate::hub::Hub;
+use crate::leadership::Leadership;
 use crate::verifier::{FailedLogins, Verifiers};
 
 /// Connections that the kernel holds for us.
@@ -50,12 +51,15 @@ pub struct GatewayParts {
     pub depth: DepthSource,
     /// Says what is taken in.
     pub admission: AdmissionSource,
+    /// Whether this member leads.
+    pub leadership: Arc<dyn Leadership>,
 }
 
 /// A running gateway. Dropping it stops it.
 #[derive(Debug)]
 pub struct GatewayHandle {
     address: SocketAddr,
+    hub: Hub,
     stats: Arc<StatsCells>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -122,6 +126,7 @@ impl Gateway {
         let stats = Arc::new(StatsCells::default());
         let (stop, stopped) = oneshot::channel();
         let counted = Arc::clone(&stats);
+        let hub = parts.hub.clone();
         let serve = move || {
             let shared = Rc::new(shared(&config, parts, verifiers, counted));
             let local = LocalSet::new();
@@ -129,7 +134,7 @@ impl Gateway {
         };
         let thread =
             thread::Builder::new().name("gateway".to_owned()).spawn(serve).map_err(GatewayError::Thread)?;
-        Ok(GatewayHandle { address, stats, stop: Some(stop), thread: Some(thread) })
+        Ok(GatewayHandle { address, hub, stats, stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -138,6 +143,12 @@ impl GatewayHandle {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Makes every connection look at the [`Leadership`] again. To be called whenever its term changes; without it a session
+    /// of a term that is over goes on until it has something to do.
+    pub fn leadership_changed(&self) {
+        self.hub.wake_all();
     }
 
     /// The counts of this moment.
@@ -202,15 +213,13 @@ fn shared(
     Shared {
         clock,
         limits: config.session,
-        durability: match config.durability {
-            Durability::Memory => "memory",
-            Durability::Disk => "disk",
-        },
+        durability: config.durability,
         hub: parts.hub,
         ingress: RefCell::new(parts.ingress),
         reports: parts.reports,
         depth: parts.depth,
         admission: parts.admission,
+        leadership: parts.leadership,
         verifiers,
         failed_logins: RefCell::new(FailedLogins::new(config.listener.failed_logins, clock.now().monotonic)),
         stopping: Cell::new(false),

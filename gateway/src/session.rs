@@ -9,6 +9,9 @@
 //!       +---- deadline -----+---- refused --+     \-- lost --> Abandoned --verdict--------------------> Closed
 //! ```
 //!
+//! In a cluster a session lives in the term in which its login packet came. When that is over it is
+//! [`deposed`](Session::deposed): it takes and publishes nothing more, sends what the report log has, and closes.
+//!
 //! What the driver does, in a loop: read into [`Inbound`], [`receive`](Session::receive) until it needs more bytes, publish
 //! what waits there, then the [`control`](Session::control) frame, fill the [`Outbound`] with reports while
 //! [`wants`](Session::wants) says so, write it, and wait for the next of socket, notice and
@@ -17,20 +20,22 @@
 mod commands;
 mod login;
 mod stream;
+mod term;
 
 use std::time::Duration;
 
 use protocol::soupbin::{Packet, read_packet};
 use protocol::{
     Body, Command, ConnectionId, DepthQuery, EndReason, FrameWriter, InstrumentQuery, LoginRequest,
-    RequestId, SessionId, Timestamp, Unsequenced,
+    RequestId, SessionId, Term, Timestamp, Unsequenced,
 };
 
 use crate::admission::Admission;
 use crate::buffers::{Inbound, Outbound};
-use crate::config::SessionLimits;
+use crate::config::{DurabilityLevel, SessionLimits};
 use crate::throttle::Throttle;
 
+use commands::Fate;
 use login::Entry;
 pub use login::{Attempt, Identity};
 use stream::Stream;
@@ -45,6 +50,17 @@ pub struct Now {
     pub unix: Timestamp,
 }
 
+/// What holds at a moment for all sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What is taken in.
+    pub admission: Admission,
+    /// The term in which this member leads.
+    pub term: Option<Term>,
+    /// Whether what is not in the log may be answered.
+    pub confirmed: bool,
+}
+
 /// Why [`Session::receive`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -54,6 +70,10 @@ pub enum Step {
     Full,
     /// The bytes must wait for a verdict, or will never be looked at.
     Wait,
+    /// What comes next can't be answered before the leadership is confirmed; nothing behind it may be looked at either.
+    Unconfirmed,
+    /// A login came to a member that doesn't lead: call [`Session::not_leader`].
+    NotLeader,
     /// The password must be verified: call [`Session::verified`] or [`Session::refuse`].
     Verify(Attempt),
     /// A question: call [`Session::answer`] with what is known, then go on receiving.
@@ -73,6 +93,8 @@ pub enum Query {
 pub const NOT_AUTHORIZED: u8 = b'A';
 /// Reason byte of a refused login: the session or the number is not there, the session is in use, or the server is busy.
 pub const NOT_AVAILABLE: u8 = b'S';
+/// Reason byte of a refused login: this member doesn't lead. An extension of ours.
+pub const NOT_LEADER: u8 = b'L';
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -121,8 +143,15 @@ enum Control {
 pub struct Session {
     connection: ConnectionId,
     limits: SessionLimits,
-    durability: &'static str,
+    durability: DurabilityLevel,
     state: State,
+    /// The term that the session belongs to, from its login packet until it is [deposed](Self::deposed).
+    term: Option<Term>,
+    is_deposed: bool,
+    /// The leader to name at the end of a session that was deposed.
+    leader: Option<String>,
+    /// What becomes of the message that comes next, which waits for the leadership to be confirmed.
+    held: Option<Fate>,
     /// The user's session, from the verified password on.
     session: SessionId,
     control: Option<Control>,
@@ -140,13 +169,22 @@ pub struct Session {
 impl Session {
     /// A connection that was accepted at `now`. `durability` is what a client is told after its login.
     #[must_use]
-    pub fn new(connection: ConnectionId, limits: SessionLimits, durability: &'static str, now: Now) -> Self {
+    pub fn new(
+        connection: ConnectionId,
+        limits: SessionLimits,
+        durability: DurabilityLevel,
+        now: Now,
+    ) -> Self {
         let at = now.monotonic;
         Self {
             connection,
             limits,
             durability,
             state: State::AwaitingLogin { deadline: at + limits.login_deadline },
+            term: None,
+            is_deposed: false,
+            leader: None,
+            held: None,
             session: SessionId::SYSTEM,
             control: None,
             in_exchange: false,
@@ -164,7 +202,7 @@ impl Session {
     pub fn receive(
         &mut self,
         now: Now,
-        admission: Admission,
+        standing: Standing,
         inbound: &mut Inbound,
         out: &mut Outbound,
     ) -> Step {
@@ -181,8 +219,11 @@ impl Session {
             let length = match read_packet(inbound.unparsed()) {
                 Ok(None) => return Step::More,
                 Ok(Some((Packet::Unsequenced(_), length))) => length,
+                Ok(Some((Packet::LoginRequest(_), _))) if self.must_wait(standing) => {
+                    return Step::Unconfirmed;
+                }
                 Ok(Some((packet, length))) => {
-                    let step = self.session_packet(now, &packet, out);
+                    let step = self.session_packet(now, standing, &packet, out);
                     inbound.skip(length);
                     match step {
                         Some(step) => return step,
@@ -194,7 +235,7 @@ impl Session {
                     return Step::Wait;
                 }
             };
-            if let Some(step) = self.message(now, admission, length, inbound, out) {
+            if let Some(step) = self.message(now, standing, length, inbound, out) {
                 return step;
             }
         }
@@ -346,10 +387,11 @@ impl Session {
     /// Whether bytes from the client are wanted.
     #[must_use]
     pub fn takes_packets(&self) -> bool {
-        matches!(
-            self.state,
-            State::AwaitingLogin { .. } | State::Live(_) | State::Replaying(_) | State::Ending { .. }
-        )
+        !self.is_deposed
+            && matches!(
+                self.state,
+                State::AwaitingLogin { .. } | State::Live(_) | State::Replaying(_) | State::Ending { .. }
+            )
     }
 
     /// Whether the socket is of no more use: what could be sent is sent.
@@ -368,6 +410,12 @@ impl Session {
     #[must_use]
     pub fn awaits_verdict(&self) -> bool {
         matches!(self.state, State::Entering { .. } | State::Abandoned { .. })
+    }
+
+    /// Whether the client is gone, and a verdict is due only so that the exchange can be told.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self.state, State::Abandoned { .. })
     }
 
     /// Whether the client has its session, and may send commands.
@@ -401,9 +449,19 @@ impl Session {
     }
 
     /// A packet other than a message.
-    fn session_packet(&mut self, now: Now, packet: &Packet<'_>, out: &mut Outbound) -> Option<Step> {
+    fn session_packet(
+        &mut self,
+        now: Now,
+        standing: Standing,
+        packet: &Packet<'_>,
+        out: &mut Outbound,
+    ) -> Option<Step> {
         match (packet, self.state) {
             (Packet::LoginRequest(login), State::AwaitingLogin { .. }) => {
+                self.term = standing.term;
+                if self.term.is_none() {
+                    return Some(Step::NotLeader);
+                }
                 return self.attempt(now, login, out).map(Step::Verify);
             }
             (_, State::AwaitingLogin { .. }) => self.close(now, EndReason::Protocol, out),
@@ -434,6 +492,7 @@ impl Session {
         if let State::Entering { .. } = self.state {
             self.send(now, &Packet::LoginRejected(NOT_AVAILABLE), out);
         } else if self.is_let_in() && out.has_room() {
+            self.name_leader(now, out);
             let text = format!("closing={reason}");
             self.send(now, &Packet::Debug(text.as_bytes()), out);
         }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use exchange::Exchange;
 use gateway::credentials::{self, Verifier};
-use gateway::{GatewayConfig, HubSeed, ListenerLimits, SessionLimits, ThrottleLimits};
+use gateway::{DurabilityLevel, GatewayConfig, HubSeed, ListenerLimits, SessionLimits, ThrottleLimits};
 use journaler::{ARCHIVE_TIMEOUT_DEFAULT, ArchiveOptions, JournalOptions};
 use pipeline::{EngineConfig, Fatal};
-use protocol::{Credential, Role, UserDefinition, UserName};
+use protocol::{ConnectionId, Credential, Role, UserDefinition, UserName};
 use rand::RngExt;
 use snapshots::SnapshotSchedule;
 
@@ -79,7 +79,10 @@ pub fn gateway(config: &Config) -> GatewayConfig {
     GatewayConfig {
         address: config.gateway.listen,
         allow_remote: config.gateway.allow_remote,
-        durability: journal_durability(config.journal.durability),
+        durability: match config.journal.durability {
+            Durability::Memory => DurabilityLevel::Memory,
+            Durability::Disk => DurabilityLevel::Disk,
+        },
         listener: ListenerLimits {
             connections_max: config.gateway.connections_max,
             connections_per_address_max: config.gateway.connections_per_address_max,
@@ -115,6 +118,7 @@ pub fn known(exchange: &Exchange) -> Known {
 pub fn seed(exchange: &Exchange) -> HubSeed {
     HubSeed {
         trading_day: exchange.trading_day(),
+        last_connection: ConnectionId(0),
         users: exchange.users().copied().collect(),
         instruments: exchange.instruments().map(|(definition, _)| *definition).collect(),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use gateway::{Admission, Gateway, GatewayHandle, GatewayParts, Hub};
+use gateway::{Admission, Alone, Gateway, GatewayHandle, GatewayParts, Hub};
 use journaler::{JournalError, RealStorage, SharedStorage};
 use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened};
 use protocol::{SessionId, TradingDay};
@@ -362,6 +362,7 @@ fn start_gateway(
         hub,
         depth: Arc::new(move |instrument, levels| depth.depth().snapshot(instrument, levels)),
         admission: admission(engine.view(), Arc::clone(oversight), Arc::clone(reserve)),
+        leadership: Arc::new(Alone),
     };
     Gateway::start(assembly::gateway(config), parts).map_err(|error| CommandError::failed(error.to_string()))
 }

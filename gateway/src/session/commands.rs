@@ -5,12 +5,13 @@ use protocol::{
     Command, EndReason, FrameHeader, FrameKind, HEADER_LENGTH, RefuseReason, Refused, Unsequenced,
 };
 
-use super::{Now, Query, Session, State, Step};
+use super::{Now, Query, Session, Standing, State, Step};
 use crate::admission::Admission;
 use crate::buffers::{Inbound, Outbound};
 
 /// What becomes of a message.
-enum Fate {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
     Publish,
     Ask(Query),
     Refuse(Refused),
@@ -21,13 +22,15 @@ impl Session {
     pub(super) fn message(
         &mut self,
         now: Now,
-        admission: Admission,
+        standing: Standing,
         length: usize,
         inbound: &mut Inbound,
         out: &mut Outbound,
     ) -> Option<Step> {
         let fate = match self.state {
-            State::Live(_) => self.judge(admission, inbound.payload(length)),
+            // It was judged, and counted, when it came.
+            _ if self.held.is_some() => self.held.take()?,
+            State::Live(_) => self.judge(standing.admission, inbound.payload(length)),
             State::Replaying(_) => refuse(inbound.payload(length), RefuseReason::NotAllowed),
             State::Ending { reason: EndReason::Server, .. } => {
                 refuse(inbound.payload(length), RefuseReason::Stopping)
@@ -39,6 +42,10 @@ impl Session {
                 return None;
             }
         };
+        if !standing.confirmed && !matches!(fate, Fate::Publish) {
+            self.held = Some(fate);
+            return Some(Step::Unconfirmed);
+        }
         match fate {
             Fate::Publish => {
                 FrameHeader::stamp(inbound.payload(length), self.session, self.connection, now.unix);

@@ -108,6 +108,9 @@ impl Session {
 
     /// The login is refused before it came into the log.
     pub fn refuse(&mut self, now: Now, reason: u8, out: &mut Outbound) {
+        if self.is_refused() {
+            return;
+        }
         self.send(now, &Packet::LoginRejected(reason), out);
         self.state = State::Closed { flush_until: None };
         self.flush(now, out);
@@ -133,7 +136,7 @@ impl Session {
                     format!("trading_day={}", verdict.trading_day),
                     format!("last_report={last_report}"),
                     format!("highest_id={}", verdict.highest_request_id),
-                    format!("durability={}", self.durability),
+                    format!("durability={}", self.durability.name()),
                 ];
                 for fact in facts {
                     self.send(now, &Packet::Debug(fact.as_bytes()), out);
@@ -164,6 +167,11 @@ impl Session {
             State::Entering { entry, .. } => Some(entry.day),
             _ => None,
         }
+    }
+
+    /// Whether the login was given up already: what is found out about it later is told to nobody.
+    fn is_refused(&self) -> bool {
+        matches!(self.state, State::Abandoned { .. } | State::Closed { .. })
     }
 
     /// Answers a login with an `A`; reports go out from here on.

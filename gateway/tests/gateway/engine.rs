@@ -9,13 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gateway::{
-    Admission, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed, credentials,
+    Admission, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed, Leadership,
+    credentials,
 };
 use journaler::{RealStorage, ReportLog, ReportLogOptions, ReportWriter};
 use protocol::{
     Body, Command, ConnectionId, DepthSnapshot, Egress, EndReason, InstrumentDefinition, InstrumentId,
     LoggedIn, LoginRefusal, LoginRefused, Notice, Price, Quantity, ReportNumber, RequestId, Role, Sequence,
-    SessionId, Symbol, TradingDay, UserDefinition, UserName,
+    SessionId, Symbol, Term, TradingDay, UserDefinition, UserName,
 };
 use ring::{Polled, WaitStrategy, Waiter, WakeSet};
 use tempfile::TempDir;
@@ -34,6 +35,8 @@ pub(crate) enum Order {
     Disconnect(SessionId),
     /// So many reports that nobody asked for.
     Reports(SessionId, u64),
+    /// A term's first frame: no connection is live any more.
+    Start,
     /// Stop.
     Stop,
 }
@@ -48,12 +51,46 @@ pub(crate) enum Seen {
     End(SessionId, ConnectionId, EndReason),
 }
 
+/// Leadership as a test wants it; at first, and if nobody wants otherwise, it is had and confirmed.
+#[derive(Debug)]
+pub(crate) struct FakeLead {
+    state: Mutex<(Option<Term>, Option<String>)>,
+    confirmed: AtomicBool,
+}
+
+impl Default for FakeLead {
+    fn default() -> Self {
+        Self { state: Mutex::new((Some(Term(5)), None)), confirmed: AtomicBool::new(true) }
+    }
+}
+
+impl FakeLead {
+    pub(crate) fn confirm(&self, confirmed: bool) {
+        self.confirmed.store(confirmed, Ordering::SeqCst);
+    }
+}
+
+impl Leadership for FakeLead {
+    fn term(&self) -> Option<Term> {
+        self.state.lock().expect("no panic").0
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.term().is_some() && self.confirmed.load(Ordering::SeqCst)
+    }
+
+    fn leader(&self) -> Option<String> {
+        self.state.lock().expect("no panic").1.clone()
+    }
+}
+
 /// A gateway with an engine behind it.
 pub(crate) struct Venue {
     pub(crate) gateway: Option<GatewayHandle>,
     pub(crate) seen: Receiver<Seen>,
     pub(crate) paused: Arc<AtomicBool>,
     pub(crate) admission: Arc<Mutex<Admission>>,
+    pub(crate) lead: Arc<FakeLead>,
     orders: Sender<Order>,
     engine: Option<JoinHandle<()>>,
     _folder: TempDir,
@@ -122,12 +159,14 @@ impl Venue {
         configure(&mut config);
         let admission = Arc::new(Mutex::new(Admission::Open));
         let admits = Arc::clone(&admission);
+        let lead = Arc::new(FakeLead::default());
         let parts = GatewayParts {
             ingress: ring.ingress,
             reports: log.reader(),
             hub,
             depth: Arc::new(|instrument, _| (instrument.0 == 1).then(|| empty_book(instrument))),
             admission: Arc::new(move || *admits.lock().expect("no panic")),
+            leadership: Arc::clone(&lead) as Arc<dyn Leadership>,
         };
         let gateway = Gateway::start(config, parts).expect("a gateway");
         let engine = std::thread::spawn(work);
@@ -136,6 +175,7 @@ impl Venue {
             seen,
             paused,
             admission,
+            lead,
             orders,
             engine: Some(engine),
             _folder: folder,
@@ -144,6 +184,12 @@ impl Venue {
 
     pub(crate) fn order(&self, order: Order) {
         self.orders.send(order).expect("the engine runs");
+    }
+
+    /// Another term begins, in which this member leads, or another one that may be known.
+    pub(crate) fn lead(&self, term: Option<u64>, leader: Option<&str>) {
+        *self.lead.state.lock().expect("no panic") = (term.map(Term), leader.map(str::to_owned));
+        self.gateway().leadership_changed();
     }
 
     pub(crate) fn gateway(&self) -> &GatewayHandle {
@@ -155,7 +201,7 @@ impl Venue {
     }
 
     /// Waits until the engine has seen something that fits, and gives it. (The time is a bound for a broken test only.)
-    pub(crate) fn wait_for(&self, what: &str, fits: impl Fn(&Seen) -> bool) -> Seen {
+    pub(crate) fn wait_for(&self, what: &str, mut fits: impl FnMut(&Seen) -> bool) -> Seen {
         loop {
             match self.seen.recv_timeout(Duration::from_secs(30)) {
                 Ok(seen) if fits(&seen) => return seen,
@@ -266,6 +312,7 @@ impl Engine {
                 let strides = (first..=*number).flat_map(|number| wire::report(*session, number)).collect();
                 self.flush(&mut BTreeMap::from([(*session, (first, strides))]));
             }
+            Order::Start => self.live.clear(),
             Order::Stop => {}
         }
     }
@@ -303,5 +350,5 @@ fn seed() -> HubSeed {
         price_max: Price(1_000_000),
         quantity_max: Quantity(1_000_000),
     };
-    HubSeed { trading_day: FIRST_DAY, users, instruments: vec![instrument] }
+    HubSeed { trading_day: FIRST_DAY, users, instruments: vec![instrument], ..HubSeed::default() }
 }

@@ -125,7 +125,7 @@ fn mutated(good: &[u8], random: &mut StdRng) -> Vec<u8> {
 }
 
 fn disturbance(random: &mut StdRng) -> Act {
-    match random.random_range(0..8) {
+    match random.random_range(0..11) {
         0 => Act::RingFull(random.random()),
         1 => Act::Stalled(random.random()),
         2 => Act::Wait(random.random_range(0..3_000)),
@@ -133,6 +133,9 @@ fn disturbance(random: &mut StdRng) -> Act {
         4 => Act::Today(random.random_range(3..5)),
         5 => Act::Ended(EndReason::Operator),
         6 => Act::Stop,
+        7 => Act::Term(Some(random.random_range(5..7)), None),
+        8 => Act::Term(None, Some("b:2")),
+        9 => Act::Confirmed(random.random()),
         _ => Act::Wait(1),
     }
 }

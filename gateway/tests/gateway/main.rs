@@ -3,6 +3,7 @@
 mod engine;
 mod fuzz;
 mod hub;
+mod leader;
 mod page;
 mod rules;
 mod script;

@@ -8,13 +8,13 @@ use crate::script::{Act, Driver};
 use crate::wire::{self, CURRENT};
 
 /// Runs a script against a session with the default limits, unless it brings others, and compares all that it did.
-fn check(name: &str, limits: SessionLimits, script: &[Act], expected: &[&str]) {
+pub(crate) fn check(name: &str, limits: SessionLimits, script: &[Act], expected: &[&str]) {
     let mut driver = Driver::new(limits);
     script.iter().for_each(|act| driver.act(act));
     assert_eq!(driver.lines, expected, "{name}");
 }
 
-fn default(name: &str, script: &[Act], expected: &[&str]) {
+pub(crate) fn default(name: &str, script: &[Act], expected: &[&str]) {
     check(name, SessionLimits::default(), script, expected);
 }
 
@@ -25,7 +25,7 @@ fn live(more: &[Act]) -> Vec<Act> {
     script
 }
 
-const LIVE: [&str; 7] = [
+pub(crate) const LIVE: [&str; 7] = [
     "verify demo secret",
     "> login None",
     "A 0000000003 11",
@@ -36,7 +36,7 @@ const LIVE: [&str; 7] = [
 ];
 
 /// What a live session does next, after what it did to get there.
-fn check_live(name: &str, limits: SessionLimits, more: &[Act], expected: &[&str]) {
+pub(crate) fn check_live(name: &str, limits: SessionLimits, more: &[Act], expected: &[&str]) {
     let expected: Vec<&str> = LIVE.iter().chain(expected).copied().collect();
     check(name, limits, &live(more), &expected);
 }

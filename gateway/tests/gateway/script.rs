@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gateway::session::{Attempt, Identity, Now, Query, Session, Step};
-use gateway::{Admission, Inbound, Outbound, SessionLimits};
+use gateway::session::{Attempt, Identity, Now, Query, Session, Standing, Step};
+use gateway::{Admission, DurabilityLevel, Inbound, Outbound, SessionLimits};
 use protocol::soupbin::read_packet;
 use protocol::{
     Body, Command, ConnectionId, DepthSnapshot, EndReason, FrameKind, LoggedIn, LoginRefusal, LoginRefused,
-    REPORT_STRIDE, RefuseReason, Refused, ReportNumber, RequestId, Sequence, Timestamp, TradingDay,
+    REPORT_STRIDE, RefuseReason, Refused, ReportNumber, RequestId, Sequence, Term, Timestamp, TradingDay,
     Unsequenced,
 };
 
@@ -49,6 +49,10 @@ pub(crate) enum Act {
     Stalled(bool),
     /// What is taken in.
     Admission(Admission),
+    /// The term in which this member leads; where it doesn't, who leads.
+    Term(Option<u64>, Option<&'static str>),
+    /// Whether a quorum confirms that.
+    Confirmed(bool),
     /// The server stops.
     Stop,
     /// The socket is gone.
@@ -67,7 +71,10 @@ pub(crate) struct Driver {
     reports: BTreeMap<u32, u64>,
     ring_full: bool,
     stalled: bool,
-    admission: Admission,
+    standing: Standing,
+    leader: Option<&'static str>,
+    asked: Option<Query>,
+    unconfirmed: bool,
     was_closed: bool,
     sent: Vec<u8>,
 }
@@ -76,7 +83,7 @@ impl Driver {
     pub(crate) fn new(limits: SessionLimits) -> Self {
         let now = Now { monotonic: Duration::ZERO, unix: Timestamp(UNIX_START) };
         Self {
-            session: Session::new(CONNECTION, limits, "disk", now),
+            session: Session::new(CONNECTION, limits, DurabilityLevel::Disk, now),
             inbound: Inbound::default(),
             out: Outbound::default(),
             lines: Vec::new(),
@@ -86,7 +93,10 @@ impl Driver {
             reports: BTreeMap::from([(2, 4), (3, 10)]),
             ring_full: false,
             stalled: false,
-            admission: Admission::Open,
+            standing: Standing { admission: Admission::Open, term: Some(Term(5)), confirmed: true },
+            leader: None,
+            asked: None,
+            unconfirmed: false,
             was_closed: false,
             sent: Vec::new(),
         }
@@ -124,7 +134,9 @@ impl Driver {
             }
             Act::RingFull(full) => self.ring_full = *full,
             Act::Stalled(stalled) => self.stalled = *stalled,
-            Act::Admission(admission) => self.admission = *admission,
+            Act::Admission(admission) => self.standing.admission = *admission,
+            Act::Term(term, leader) => (self.standing.term, self.leader) = (term.map(Term), *leader),
+            Act::Confirmed(confirmed) => self.standing.confirmed = *confirmed,
             Act::Stop => self.session.stop(self.now, &mut self.out),
             Act::Lost => self.session.lost(self.now, EndReason::Closed),
         }
@@ -163,7 +175,13 @@ impl Driver {
     }
 
     fn work(&mut self) {
-        let reading = !self.ring_full || self.inbound.frames_waiting() == 0;
+        if self.session.has_outlived(self.standing.term) {
+            self.inbound.published(self.inbound.frames_waiting());
+            self.asked = None;
+            self.session.deposed(self.now, self.leader.map(str::to_owned), &mut self.out);
+        }
+        let reading = (!self.ring_full || self.inbound.frames_waiting() == 0) && !self.unconfirmed;
+        self.unconfirmed = false;
         if self.session.next_deadline().is_some_and(|due| self.now.monotonic >= due) {
             self.session.tick(self.now, reading, &mut self.out);
         }
@@ -171,18 +189,28 @@ impl Driver {
             if !self.publish() {
                 break;
             }
-            match self.session.receive(self.now, self.admission, &mut self.inbound, &mut self.out) {
+            if let Some(query) = self.asked {
+                self.unconfirmed = !self.standing.confirmed;
+                if self.unconfirmed {
+                    break;
+                }
+                self.asked = None;
+                self.session.answer(self.now, &answer(&query), &mut self.out);
+            }
+            let step = self.session.receive(self.now, self.standing, &mut self.inbound, &mut self.out);
+            self.unconfirmed = step == Step::Unconfirmed;
+            match step {
                 Step::Verify(attempt) => {
                     let name = attempt.name.map_or("nobody".to_owned(), |name| name.to_string());
                     let password = String::from_utf8_lossy(attempt.password()).into_owned();
                     self.lines.push(format!("verify {name} {password}"));
                     self.attempt = Some(attempt);
                 }
-                Step::Query(query) => {
-                    let answer = answer(&query);
-                    self.session.answer(self.now, &answer, &mut self.out);
+                Step::Query(query) => self.asked = Some(query),
+                Step::NotLeader => {
+                    self.session.not_leader(self.now, self.leader.map(str::to_owned), &mut self.out);
                 }
-                Step::More | Step::Wait => {
+                Step::More | Step::Wait | Step::Unconfirmed => {
                     self.publish();
                     break;
                 }
@@ -225,7 +253,8 @@ impl Driver {
     }
 
     fn publish(&mut self) -> bool {
-        if self.ring_full {
+        let is_over = self.session.has_outlived(self.standing.term);
+        if self.ring_full || is_over {
             return self.inbound.frames_waiting() == 0 && self.session.control(self.now).is_none();
         }
         let lines: Vec<String> = self.inbound.frames().map(published).collect();

@@ -12,23 +12,23 @@ use protocol::{EndReason, InstrumentId, InstrumentQuery, RequestId, SessionId, S
 use crate::engine::{Order, Seen, USERS, Venue};
 use crate::wire::{self, CURRENT};
 
-const SLOTS: usize = 4096;
+pub(crate) const SLOTS: usize = 4096;
 
 /// A client with nothing clever in it.
-struct Client {
-    stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    fn connect(venue: &Venue) -> Self {
+    pub(crate) fn connect(venue: &Venue) -> Self {
         let stream = TcpStream::connect(venue.gateway().local_addr()).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         Self { stream, buffer: Vec::new() }
     }
 
     /// Logs in as `demo` and `user` and reads the answer with its facts.
-    fn login(venue: &Venue, user: u32, session: &str, next: u64) -> (Self, Vec<String>) {
+    pub(crate) fn login(venue: &Venue, user: u32, session: &str, next: u64) -> (Self, Vec<String>) {
         let mut client = Self::connect(venue);
         client.send(&wire::login_packet(&format!("demo{user}"), "secret", session, next));
         let first = client.line();
@@ -39,23 +39,23 @@ impl Client {
         (client, lines)
     }
 
-    fn live(venue: &Venue, user: u32) -> Self {
+    pub(crate) fn live(venue: &Venue, user: u32) -> Self {
         let (client, lines) = Self::login(venue, user, CURRENT, 0);
         assert!(lines[0].starts_with("A 0000000002"), "{lines:?}");
         client
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the gateway reads");
     }
 
-    fn orders(&mut self, ids: std::ops::RangeInclusive<u64>) {
+    pub(crate) fn orders(&mut self, ids: std::ops::RangeInclusive<u64>) {
         let bytes: Vec<u8> = ids.flat_map(|id| wire::message(&wire::frame(id, wire::new_order()))).collect();
         self.send(&bytes);
     }
 
     /// The next packet but heartbeats, as a line; `EOF` at the end.
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         loop {
             if let Some((packet, length)) = read_packet(&self.buffer).expect("a packet") {
                 let line = wire::describe(&packet);
@@ -74,12 +74,12 @@ impl Client {
         }
     }
 
-    fn lines(&mut self, count: usize) -> Vec<String> {
+    pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.line()).collect()
     }
 }
 
-fn numbered(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
+pub(crate) fn numbered(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
     numbers.map(|number| format!("S {number}")).collect()
 }
 
