@@ -83,7 +83,8 @@ impl Archiver {
     /// `Archive` if the command or the check failed: to be logged and tried again later. `Io` is fatal.
     pub fn run_once(&mut self) -> Result<Option<ClosedSegment>> {
         let archived = self.mark.sequence();
-        let Some(segment) = self.segments.closed().into_iter().find(|closed| closed.last_sequence > archived)
+        let Some(segment) =
+            self.segments.settled().into_iter().find(|closed| closed.last_sequence > archived)
         else {
             return Ok(None);
         };

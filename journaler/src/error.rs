@@ -113,6 +113,36 @@ pub enum JournalError {
         /// Newest frame.
         last: Sequence,
     },
+    /// An entry's payload is longer than a batch can be, or its kind has none.
+    #[error("an entry of {bytes} bytes can't be written: at most {bytes_max}")]
+    EntryLength {
+        /// Its payload in bytes.
+        bytes: usize,
+        /// The longest payload of its kind.
+        bytes_max: usize,
+    },
+    /// The wanted entry is older than what is kept.
+    #[error("entry {wanted} was pruned: the journal starts at entry {first}")]
+    EntryPruned {
+        /// Index that was asked for.
+        wanted: u64,
+        /// Oldest index that is kept.
+        first: u64,
+    },
+    /// The wanted entry is not in the journal.
+    #[error("entry {wanted} is past the journal's end at entry {last}")]
+    EntryPastEnd {
+        /// Index that was asked for.
+        wanted: u64,
+        /// Newest index.
+        last: u64,
+    },
+    /// A journal is to be begun in a folder that has one.
+    #[error("{}: there is a journal already; a new one needs a folder without segments", .directory.display())]
+    NotEmpty {
+        /// The folder.
+        directory: PathBuf,
+    },
     /// A mark file has no valid slot.
     #[error("{file}: offset 0: neither slot is valid")]
     DamagedMark {

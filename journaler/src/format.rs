@@ -25,15 +25,19 @@
 //! | 0 | 4 | magic `RPJB` |
 //! | 4 | 4 | CRC32C of bytes 8..length, started from the segment header's CRC |
 //! | 8 | 4 | length of header and payload, without the padding |
-//! | 12 | 4 | kind: 1 frames, 2 idle mark, 3 segment end, 4 clean stop |
+//! | 12 | 4 | kind: 1 frames, 2 idle mark, 3 segment end, 4 clean stop, 5 blank, 6 membership |
 //! | 16 | 8 | term |
-//! | 24 | 8 | index: counts batches of frames from 1; a mark has the last one's |
-//! | 32 | 8 | sequence of the first frame; a mark has the next one's |
-//! | 40 | 8 | number of frames; 0 in a mark |
+//! | 24 | 8 | index: counts entries from 1; a mark has the last one's |
+//! | 32 | 8 | sequence of the first frame; of the next one to come if there is none |
+//! | 40 | 8 | number of frames; 0 if it is not one of frames |
 //! | 48 | 8 | last sequence that was durable when this was written |
-//! | 56 | 8 | zero |
-//! | 64 | 32 | chain: BLAKE3 of the batch of frames before (header and payload) |
-//! | 96 | 32 | zero |
+//! | 56 | 8 | index of the first entry that was written and synced together with this one; 0: this one |
+//! | 64 | 32 | chain: BLAKE3 of the entry before (header and payload) |
+//! | 96 | 8 | highest index that the writer knew committed, not above its own; 0: none |
+//! | 104 | 24 | zero |
+//!
+//! An *entry* is a batch of frames, a blank or a membership: what counts in a Raft log, where an index is one more than the
+//! library's. Idle, segment end and clean stop are *marks*. A blank has no payload; a membership's is opaque.
 //!
 //! A batch starts on a block of 4,096 bytes, the physical sector of today's disks, which they rewrite whole even for a
 //! smaller write: a cut in the middle can then only damage the batch that is being written, never a durable one before
@@ -48,9 +52,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const BLOCK_BYTES: usize = 4096;
 /// Version of the format described here.
 pub const JOURNAL_FORMAT_VERSION: u32 = 1;
-/// Bytes of a batch header; frames start behind it, on a cache line.
+/// Bytes of a batch header; its payload starts behind it, on a cache line.
 pub const BATCH_HEADER_BYTES: usize = 128;
-/// Most bytes of frames in one batch; longer gathers are cut into several.
+/// Longest payload of a batch; longer gathers of frames are cut into several.
 pub const BATCH_PAYLOAD_BYTES_MAX: usize = 4 << 20;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"RINGPITJ";
@@ -58,7 +62,7 @@ const BATCH_MAGIC: [u8; 4] = *b"RPJB";
 const SEGMENT_CRC_START: usize = 12;
 const BATCH_CRC_START: usize = 8;
 
-/// BLAKE3 value that commits to every batch of frames so far.
+/// BLAKE3 value that commits to every entry so far.
 pub(crate) type Chain = [u8; 32];
 
 /// What a batch is.
@@ -72,15 +76,57 @@ pub enum BatchKind {
     SegmentEnd,
     /// The server stopped in good order.
     CleanStop,
+    /// An entry without content: a leader begins its term with one.
+    Blank,
+    /// An entry that says who the members are.
+    Membership,
+}
+
+/// What an entry of a Raft log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// One or more frames.
+    Frames,
+    /// Nothing: a leader begins its term with one.
+    Blank,
+    /// Who the members are, in bytes that the journal doesn't look into.
+    Membership,
+}
+
+impl From<EntryKind> for BatchKind {
+    fn from(kind: EntryKind) -> Self {
+        match kind {
+            EntryKind::Frames => Self::Frames,
+            EntryKind::Blank => Self::Blank,
+            EntryKind::Membership => Self::Membership,
+        }
+    }
 }
 
 impl BatchKind {
+    /// The entry that it is; `None` for a mark.
+    pub fn entry(self) -> Option<EntryKind> {
+        match self {
+            Self::Frames => Some(EntryKind::Frames),
+            Self::Blank => Some(EntryKind::Blank),
+            Self::Membership => Some(EntryKind::Membership),
+            Self::Idle | Self::SegmentEnd | Self::CleanStop => None,
+        }
+    }
+
+    /// Whether it counts in the log; a mark doesn't.
+    pub fn is_entry(self) -> bool {
+        self.entry().is_some()
+    }
+
     fn code(self) -> u32 {
         match self {
             Self::Frames => 1,
             Self::Idle => 2,
             Self::SegmentEnd => 3,
             Self::CleanStop => 4,
+            Self::Blank => 5,
+            Self::Membership => 6,
         }
     }
 
@@ -90,6 +136,8 @@ impl BatchKind {
             2 => Self::Idle,
             3 => Self::SegmentEnd,
             4 => Self::CleanStop,
+            5 => Self::Blank,
+            6 => Self::Membership,
             _ => return None,
         })
     }
@@ -190,21 +238,25 @@ impl SegmentHeader {
 /// Header of a batch, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Frames or which mark.
+    /// Which entry or which mark.
     pub kind: BatchKind,
-    /// Term in which it was written.
+    /// Term of an entry; a mark has that of the last one.
     pub term: Term,
-    /// Batches of frames up to and with this one.
+    /// Entries up to and with this one.
     pub index: u64,
-    /// Sequence of its first frame; of the next frame to come if it is a mark.
+    /// Sequence of its first frame; of the next frame to come if it has none.
     pub first_sequence: Sequence,
     /// Number of frames.
     pub count: u64,
     /// Last sequence that was durable when it was written.
     pub durable_sequence: Sequence,
-    /// Bytes of frames behind the header.
+    /// Index of the first entry of the write that this one was part of, often its own.
+    pub write_index: u64,
+    /// Highest index that was known to be committed when it was written; 0 if none was. Not above its own.
+    pub committed_index: u64,
+    /// Bytes behind the header.
     pub payload_bytes: usize,
-    /// BLAKE3 of the batch of frames before it.
+    /// BLAKE3 of the entry before it.
     pub chain: [u8; 32],
 }
 
@@ -227,16 +279,19 @@ struct RawBatchHeader {
     first_sequence: U64,
     count: U64,
     durable_sequence: U64,
-    zero: [u8; 8],
+    write_index: U64,
     chain: Chain,
-    zero_end: [u8; 32],
+    committed_index: U64,
+    zero: [u8; 24],
 }
 
 const _: () = {
     assert!(size_of::<RawBatchHeader>() == BATCH_HEADER_BYTES);
     assert!(std::mem::offset_of!(RawBatchHeader, length) == BATCH_CRC_START);
     assert!(std::mem::offset_of!(RawBatchHeader, first_sequence) == 32);
+    assert!(std::mem::offset_of!(RawBatchHeader, write_index) == 56);
     assert!(std::mem::offset_of!(RawBatchHeader, chain) == 64);
+    assert!(std::mem::offset_of!(RawBatchHeader, committed_index) == 96);
     assert!(BATCH_HEADER_BYTES.is_multiple_of(64) && BLOCK_BYTES.is_multiple_of(512));
     assert!(BATCH_PAYLOAD_BYTES_MAX + BATCH_HEADER_BYTES <= u32::MAX as usize);
 };
@@ -259,9 +314,10 @@ pub(crate) fn encode_batch(batch: &mut [u8], header: &BatchHeader, seed: u32) ->
         first_sequence: U64::new(header.first_sequence.0),
         count: U64::new(header.count),
         durable_sequence: U64::new(header.durable_sequence.0),
-        zero: [0; 8],
+        write_index: U64::new(if header.write_index == header.index { 0 } else { header.write_index }),
         chain: header.chain,
-        zero_end: [0; 32],
+        committed_index: U64::new(header.committed_index),
+        zero: [0; 24],
     };
     batch[..BATCH_HEADER_BYTES].copy_from_slice(raw.as_bytes());
     let crc = crc32c::crc32c_append(seed, &batch[BATCH_CRC_START..]);
@@ -271,11 +327,8 @@ pub(crate) fn encode_batch(batch: &mut [u8], header: &BatchHeader, seed: u32) ->
 
 /// The chain behind a batch, `bytes` being all of its header and payload.
 pub(crate) fn chain_after(bytes: &[u8], header: &BatchHeader) -> Chain {
-    match header.kind {
-        // The header holds the chain before it, so the hash of the batch commits to all that came.
-        BatchKind::Frames => *blake3::hash(bytes).as_bytes(),
-        BatchKind::Idle | BatchKind::SegmentEnd | BatchKind::CleanStop => header.chain,
-    }
+    // The header holds the chain before it, so the hash of the batch commits to all that came.
+    if header.kind.is_entry() { *blake3::hash(bytes).as_bytes() } else { header.chain }
 }
 
 /// Length of header and payload that a batch claims, if it looks like one and `bytes` holds its header.
@@ -300,19 +353,32 @@ pub(crate) fn decode_batch(bytes: &[u8], seed: u32) -> std::result::Result<Batch
         return Err("batch checksum is wrong");
     }
     let kind = BatchKind::decode(raw.kind.get()).ok_or("batch kind is unknown")?;
-    if (kind == BatchKind::Frames) != (raw.count.get() > 0) || (raw.count.get() == 0 && !payload.is_empty()) {
+    let has_payload = matches!(kind, BatchKind::Frames | BatchKind::Membership);
+    if (kind == BatchKind::Frames) != (raw.count.get() > 0) || (!has_payload && !payload.is_empty()) {
         return Err("batch kind and number of frames contradict each other");
+    }
+    let index = raw.index.get();
+    let write_index = if raw.write_index.get() == 0 { index } else { raw.write_index.get() };
+    if write_index > index || raw.committed_index.get() > index {
+        return Err("batch names an index that comes after it");
     }
     Ok(BatchHeader {
         kind,
         term: Term(raw.term.get()),
-        index: raw.index.get(),
+        index,
         first_sequence: Sequence(raw.first_sequence.get()),
         count: raw.count.get(),
         durable_sequence: Sequence(raw.durable_sequence.get()),
+        write_index,
+        committed_index: raw.committed_index.get(),
         payload_bytes: payload.len(),
         chain: raw.chain,
     })
+}
+
+/// Bytes that a batch with a payload of `payload_bytes` takes in a segment.
+pub(crate) fn batch_bytes(payload_bytes: usize) -> usize {
+    whole_blocks(BATCH_HEADER_BYTES + payload_bytes)
 }
 
 /// `length` rounded up to whole blocks.

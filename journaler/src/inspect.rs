@@ -4,14 +4,15 @@ use std::io::ErrorKind;
 
 use protocol::{Sequence, Term};
 
-use crate::error::{Context, Corruption, Evidence, JournalError, Result};
+use crate::error::{Context, Corruption, JournalError, Result};
 use crate::format::{BLOCK_BYTES, BatchHeader, BatchKind, SegmentHeaderRead};
 use crate::frames::Frames;
 use crate::journal::take_lock;
 use crate::recovery::{self, TornTail};
 use crate::scan::{Position, Segment, next_offset};
 use crate::storage::{Access, SharedStorage};
-use crate::survey::{JOURNAL_FOLDER, Survey, Surveyed, segment_path};
+use crate::survey::{JOURNAL_FOLDER, Survey, segment_path};
+use crate::walk::{Visit, walk};
 
 /// How far a long look has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct SegmentStat {
     pub first_sequence: Sequence,
     /// Sequence of its last frame; one less than the first if it has none.
     pub last_sequence: Sequence,
-    /// Batches of frames.
+    /// Entries: batches of frames, blanks and memberships.
     pub batches: u64,
     /// Marks.
     pub marks: u64,
@@ -54,11 +55,13 @@ pub struct JournalStat {
     pub first_sequence: Sequence,
     /// Newest frame; 0 if there is none.
     pub last_sequence: Sequence,
-    /// Term of the newest batch.
+    /// Term of the newest entry.
     pub term: Term,
-    /// Index of the newest batch.
+    /// Index of the newest entry.
     pub index: u64,
-    /// BLAKE3 chain over all batches since the journal began.
+    /// Highest index that the last segment says is committed; 0 if it says none.
+    pub committed_index: u64,
+    /// BLAKE3 chain over all entries since the journal began.
     pub chain: [u8; 32],
     /// Whether the last thing written is the mark of a clean stop.
     pub clean_stop: bool,
@@ -79,7 +82,7 @@ pub fn verify(
     cluster_id: Option<u128>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<JournalStat> {
-    walk(storage, cluster_id, &mut |_, _, _, _| {}, progress)
+    read_all(storage, cluster_id, &mut |_, _, _, _| {}, progress)
 }
 
 /// A batch as shown by [`dump`].
@@ -91,7 +94,7 @@ pub struct DumpedBatch<'a> {
     pub offset: u64,
     /// Its header.
     pub header: &'a BatchHeader,
-    /// Its frames with their sequences; none if it is a mark.
+    /// Its frames with their sequences; none if it holds something else.
     pub frames: Frames<'a>,
 }
 
@@ -106,17 +109,16 @@ pub fn dump(
     to: Sequence,
     show: &mut dyn FnMut(DumpedBatch<'_>),
 ) -> Result<JournalStat> {
-    let mut visit = |file: &str, offset: u64, header: &BatchHeader, slots: &[u8]| {
+    let mut visit = |file: &str, offset: u64, header: &BatchHeader, payload: &[u8]| {
+        let slots = if header.kind == BatchKind::Frames { payload } else { &[] };
         if header.last_sequence() >= from && header.first_sequence <= to {
             show(DumpedBatch { file, offset, header, frames: Frames::new(slots, header.first_sequence) });
         }
     };
-    walk(storage, cluster_id, &mut visit, &mut |_| {})
+    read_all(storage, cluster_id, &mut visit, &mut |_| {})
 }
 
-type Visit<'a> = dyn FnMut(&str, u64, &BatchHeader, &[u8]) + 'a;
-
-fn walk(
+fn read_all(
     storage: &SharedStorage,
     cluster_id: Option<u128>,
     visit: &mut Visit<'_>,
@@ -126,28 +128,7 @@ fn walk(
     let bytes_total = survey.segments.iter().map(|found| found.length).sum();
     let mut bytes_done = 0;
     let mut segments = Vec::new();
-    let mut position: Option<Position> = None;
-    for found in &survey.segments {
-        let Some(header) = found.valid() else { break };
-        let begins = Position::of_segment(header);
-        if position.as_ref().is_some_and(|position| *position != begins) {
-            // The segment before ends early, or is another log's.
-            let sequence = position.map_or(begins.next_sequence, |position| position.next_sequence);
-            return Err(does_not_go_on(found, sequence));
-        }
-        let mut segment = Segment::open(storage, found.path.clone(), Access::Read)?;
-        let seed = found.seed();
-        let mut show = |segment: &Segment, offset: u64, header: &BatchHeader| {
-            visit(&found.path, offset, header, segment.payload());
-        };
-        let end = recovery::read_segment(&mut segment, seed, begins, &mut show)?;
-        let followed =
-            survey.segments.iter().any(|later| later.number > found.number && later.valid().is_some());
-        if let Some(reason) = end.stopped.filter(|_| followed) {
-            let evidence = Evidence::Followed { file: segment_path(found.number + 1), offset: 0 };
-            let (file, offset, sequence) = (found.path.clone(), end.offset, end.position.next_sequence);
-            return Err(Corruption { file, offset, sequence, reason, evidence }.into());
-        }
+    walk(storage, &survey, visit, &mut |found, header, end| {
         segments.push(SegmentStat {
             file: found.path.clone(),
             first_sequence: header.first_sequence,
@@ -157,10 +138,9 @@ fn walk(
             bytes_used: end.offset,
             bytes: found.length,
         });
-        position = Some(end.position);
         bytes_done += found.length;
         progress(Progress { bytes_done, bytes_total });
-    }
+    })?;
     // The rules of a start, for what stands at and behind the end.
     let ending = settled_end(storage, &survey, cluster_id)?;
     let position = ending.position;
@@ -172,6 +152,7 @@ fn walk(
         last_sequence: position.last_sequence(),
         term: position.term,
         index: position.index,
+        committed_index: ending.committed_index,
         chain: position.chain,
         clean_stop: ending.last_kind == Some(BatchKind::CleanStop),
         torn: ending.torn,
@@ -214,17 +195,6 @@ fn end_of(storage: &SharedStorage, survey: &Survey, cluster_id: Option<u128>) ->
     }
 }
 
-fn does_not_go_on(found: &Surveyed, sequence: Sequence) -> JournalError {
-    Corruption {
-        file: found.path.clone(),
-        offset: 0,
-        sequence,
-        reason: "the segment does not go on where the one before it ends",
-        evidence: Evidence::Followed { file: found.path.clone(), offset: 0 },
-    }
-    .into()
-}
-
 /// What cutting a damaged journal would lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutPlan {
@@ -238,7 +208,7 @@ pub struct CutPlan {
     pub first_lost: Option<Sequence>,
     /// Last frame that is known to have been there; `None` if nothing behind the damage can be read.
     pub last_lost: Option<Sequence>,
-    /// Whole batches of frames that can still be read behind the damage and would be lost.
+    /// Whole entries that can still be read behind the damage and would be lost.
     pub batches_lost: u64,
     /// Later segment files that would be removed.
     pub segments_removed: Vec<String>,
@@ -301,7 +271,7 @@ fn count_lost(storage: &SharedStorage, cluster_id: Option<u128>, plan: &mut CutP
         while at < segment.length {
             match segment.lone_batch(at, seed)? {
                 Some(header) => {
-                    batches += u64::from(header.kind == BatchKind::Frames);
+                    batches += u64::from(header.kind.is_entry());
                     last = last.max(Some(header.last_sequence()));
                     at = next_offset(at, &header);
                 }

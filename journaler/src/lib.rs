@@ -16,6 +16,12 @@
 //! let mut cursor = reader.frames_from(Sequence(1))?;
 //! while let Some((sequence, frame)) = cursor.next_frame(up_to)? { .. }   // frame without its padding
 //!
+//! // The same journal as a Raft log, an index being one more than the library's:
+//! journal.append_entries(&[NewEntry { term, kind, payload }])?;
+//! journal.set_committed(index); journal.truncate_after(index)?; Journal::create_behind(.., log_end)?;
+//! let mut reader = EntryReader::open(storage.clone())?;   // Send; a clone for each thread
+//! reader.read(from, to, bytes_max)?; reader.summary_of(index)?; reader.entry_at(sequence)?;
+//!
 //! journal.segments().prune(keep_from)?;                   // from any thread
 //! Archiver::open(journal.segments(), options)?.run_once()?; // a closed segment to the operator's command
 //! backup(&storage, &copy, Some(cluster_id), Some(up_to))?; // online
@@ -33,6 +39,7 @@
 
 mod archive;
 mod backup;
+mod entry_reader;
 mod error;
 mod format;
 mod frames;
@@ -44,19 +51,23 @@ mod reports;
 mod scan;
 mod segments;
 pub mod storage;
+mod summary;
 mod survey;
 mod twoslot;
+mod walk;
 
 pub use archive::{ARCHIVE_TIMEOUT_DEFAULT, ArchiveOptions, Archiver, ReadBack, archived_sequence};
 pub use backup::{BackupReport, backup};
+pub use entry_reader::{Entry, EntryReader};
 pub use error::{Corruption, Evidence, JournalError, Result};
 pub use format::{
-    BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, BatchKind, JOURNAL_FORMAT_VERSION,
+    BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, BatchKind, EntryKind,
+    JOURNAL_FORMAT_VERSION,
 };
 pub use frames::Frames;
 pub use inspect::{CutPlan, DumpedBatch, JournalStat, Progress, SegmentStat, cut, dump, plan_cut, verify};
 pub use journal::{
-    Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, Preparation, Recovery,
+    Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, NewEntry, Preparation, Recovery,
     SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SpaceState,
 };
 pub use reader::{Cursor, JournalReader};
@@ -67,4 +78,5 @@ pub use reports::{
 };
 pub use segments::{ClosedSegment, Segments};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
+pub use summary::{LogEnd, LogSummary};
 pub use survey::JOURNAL_FOLDER;

@@ -49,17 +49,7 @@ impl JournalReader {
     /// `Pruned` if that frame is no longer kept, `Io`.
     pub fn frames_from(&self, sequence: Sequence) -> Result<Cursor> {
         let from = sequence.max(Sequence(1));
-        let begins_before = |found: &&Surveyed| match &found.header {
-            SegmentHeaderRead::Valid(header, _) => header.first_sequence <= from,
-            _ => false,
-        };
-        let number = match self.survey.segments.iter().rfind(begins_before) {
-            Some(found) => found.number,
-            None if from < self.first_sequence() => {
-                return Err(JournalError::Pruned { wanted: from, first: self.first_sequence() });
-            }
-            None => self.survey.segments.first().map_or(1, |found| found.number),
-        };
+        let number = segment_of(&self.survey, from)?;
         Ok(Cursor {
             storage: self.storage.clone(),
             from,
@@ -72,6 +62,17 @@ impl JournalReader {
             settled: Sequence(0),
             rest: 0..0,
         })
+    }
+}
+
+/// Number of the segment that the frame `from` is in, or will be in.
+fn segment_of(survey: &Survey, from: Sequence) -> Result<u64> {
+    let first = survey.first_sequence().unwrap_or(Sequence(1));
+    let begins_before = |found: &&Surveyed| found.valid().is_some_and(|header| header.first_sequence <= from);
+    match survey.segments.iter().rfind(begins_before) {
+        Some(found) => Ok(found.number),
+        None if from < first => Err(JournalError::Pruned { wanted: from, first }),
+        None => Ok(survey.segments.first().map_or(1, |found| found.number)),
     }
 }
 
@@ -179,7 +180,7 @@ impl Cursor {
         let segment = match Segment::open(&self.storage, path.clone(), Access::Read) {
             Ok(segment) => segment,
             Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Err(self.gone(path)?);
+                return if self.look_again()? { self.open_segment(up_to) } else { Err(self.gone(path)?) };
             }
             Err(error) => return Err(error),
         };
@@ -192,6 +193,9 @@ impl Cursor {
             return Err(corrupt("the segment's header is damaged").into());
         };
         let begins = Position::of_segment(&header);
+        if begins.next_sequence > self.from && self.look_again()? {
+            return self.open_segment(up_to);
+        }
         if self.position.as_ref().is_some_and(|position| *position != begins) {
             return Err(corrupt("the segment does not go on where the one before it ends").into());
         }
@@ -202,6 +206,18 @@ impl Cursor {
         self.seed = seed;
         self.settled = up_to;
         Ok(())
+    }
+
+    /// Before anything was read: looks for the first segment once more, since entries that were not committed may have been
+    /// taken back and written anew after the reader was opened. True if it is another one.
+    fn look_again(&mut self) -> Result<bool> {
+        if self.position.is_some() {
+            return Ok(false);
+        }
+        let number = segment_of(&Survey::read(&self.storage, None)?, self.from)?;
+        let is_other = number != self.next_number;
+        self.next_number = number;
+        Ok(is_other)
     }
 
     /// Why a segment that should be there is not.

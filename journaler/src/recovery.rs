@@ -1,15 +1,15 @@
 //! Where a journal ends, and whether what stands behind the end is a torn tail or damage. Reads only; the cut that it
 //! finds is made by [`Ending::cut`].
 //!
-//! A batch is written only after the one before it is durable (at `disk`), and a segment is begun only after the one
-//! before it is closed and durable. So a valid batch behind a bad one shows that the bad one was whole once. The one
-//! exception is a segment's first write, which carries the header and the first batch together: there the batch can
-//! survive without the header, and only a second batch is evidence.
+//! A write is made only after the one before it is durable (at `disk`), and a segment is begun only after the one
+//! before it is closed and durable. So a valid batch behind a bad one shows that the bad one was whole once, unless both were
+//! in one write: entries say with which one theirs began, a mark is a write of its own, and a segment's header goes with
+//! the write of its first entry.
 
 use protocol::Sequence;
 
 use crate::error::{Context, Corruption, Evidence, Result};
-use crate::format::{self, BLOCK_BYTES, BatchKind, SegmentHeader, SegmentHeaderRead};
+use crate::format::{self, BLOCK_BYTES, BatchHeader, BatchKind, SegmentHeader, SegmentHeaderRead};
 use crate::scan::{Found, Position, Segment, next_offset};
 use crate::storage::{Access, SharedStorage};
 use crate::survey::{Survey, Surveyed};
@@ -39,8 +39,11 @@ pub(crate) struct SegmentEnding {
     pub(crate) position: Position,
     /// The last batch of any kind.
     pub(crate) last_kind: Option<BatchKind>,
+    /// Entries of all kinds.
     pub(crate) batches: u64,
     pub(crate) marks: u64,
+    /// The highest index that a batch or mark calls committed.
+    pub(crate) committed_index: u64,
     /// What stopped the reading, unless it was the end mark.
     pub(crate) stopped: Option<&'static str>,
 }
@@ -53,8 +56,23 @@ pub(crate) struct Ending {
     /// and the seed of its batches' checksums.
     pub(crate) current: Option<(usize, u64, u32)>,
     pub(crate) last_kind: Option<BatchKind>,
+    /// The highest index that the last segment's batches and marks call committed.
+    pub(crate) committed_index: u64,
     /// Bytes behind the end that are not zero, to be zeroed before anything is written.
     pub(crate) torn: Vec<TornTail>,
+}
+
+impl Ending {
+    /// The end of a journal that nothing was ever written to.
+    fn of_nothing() -> Self {
+        Self {
+            position: Position::start(),
+            current: None,
+            last_kind: None,
+            committed_index: 0,
+            torn: Vec::new(),
+        }
+    }
 }
 
 /// Reads `segment` from its first batch as far as batches follow each other. `visit` sees each with its offset.
@@ -62,7 +80,7 @@ pub(crate) fn read_segment(
     segment: &mut Segment,
     seed: u32,
     start: Position,
-    visit: &mut dyn FnMut(&Segment, u64, &crate::format::BatchHeader),
+    visit: &mut dyn FnMut(&Segment, u64, &BatchHeader),
 ) -> Result<SegmentEnding> {
     let mut ending = SegmentEnding {
         offset: BLOCK_BYTES as u64,
@@ -70,6 +88,7 @@ pub(crate) fn read_segment(
         last_kind: None,
         batches: 0,
         marks: 0,
+        committed_index: 0,
         stopped: None,
     };
     loop {
@@ -78,7 +97,8 @@ pub(crate) fn read_segment(
                 visit(segment, ending.offset, &header);
                 ending.offset = next_offset(ending.offset, &header);
                 ending.last_kind = Some(header.kind);
-                if header.kind == BatchKind::Frames {
+                ending.committed_index = ending.committed_index.max(header.committed_index);
+                if header.kind.is_entry() {
                     ending.batches += 1;
                 } else {
                     ending.marks += 1;
@@ -95,13 +115,14 @@ pub(crate) fn read_segment(
     }
 }
 
-/// Evidence in `segment` behind `offset` that the log went on there with `next` and more.
-pub(crate) fn evidence_behind(
+/// Evidence in `segment` from `offset` on that the log went on there with `next` and more. What `is_harmless` says of may
+/// have been part of the write that was torn.
+fn evidence_behind(
     segment: &mut Segment,
     seed: u32,
     offset: u64,
     next: Sequence,
-    harmless: Option<(u64, u64)>,
+    is_harmless: &dyn Fn(&BatchHeader) -> bool,
 ) -> Result<Option<Evidence>> {
     let mut followed = None;
     let mut offset = offset;
@@ -111,7 +132,7 @@ pub(crate) fn evidence_behind(
                 let (file, sequence) = (segment.name.clone(), header.durable_sequence);
                 return Ok(Some(Evidence::Durable { file, offset, sequence }));
             }
-            if harmless != Some((offset, header.index)) && followed.is_none() {
+            if followed.is_none() && !is_harmless(&header) {
                 followed = Some(Evidence::Followed { file: segment.name.clone(), offset });
             }
         }
@@ -120,12 +141,27 @@ pub(crate) fn evidence_behind(
     Ok(followed)
 }
 
+/// Evidence behind what stands at `offset` and is no batch that follows `position`.
+fn evidence_torn(
+    segment: &mut Segment,
+    seed: u32,
+    offset: u64,
+    position: &Position,
+) -> Result<Option<Evidence>> {
+    // If the entry that should be here is whole further on, what is here was a mark, a write of its own.
+    let bad = position.index + 1;
+    let same_write =
+        |header: &BatchHeader| header.kind.is_entry() && header.index > bad && header.write_index <= bad;
+    evidence_behind(segment, seed, offset + BLOCK_BYTES as u64, position.next_sequence, &same_write)
+}
+
 /// Evidence in a segment whose header is blank or bad although the log could only go on there with `expected`.
 fn evidence_unbegun(segment: &mut Segment, expected: &SegmentHeader) -> Result<Option<Evidence>> {
     let mut block = [0; BLOCK_BYTES];
     let seed = expected.encode(&mut block);
-    let first = BLOCK_BYTES as u64;
-    evidence_behind(segment, seed, first, expected.first_sequence, Some((first, expected.first_index)))
+    let first_write =
+        |header: &BatchHeader| header.kind.is_entry() && header.write_index <= expected.first_index;
+    evidence_behind(segment, seed, BLOCK_BYTES as u64, expected.first_sequence, &first_write)
 }
 
 /// What isn't zero in `segment` from `offset` on.
@@ -165,7 +201,7 @@ pub(crate) fn find_end(storage: &SharedStorage, survey: &Survey, cluster_id: u12
     check_headers(storage, survey, tail)?;
     let mut ending = match tail.and_then(|place| survey.segments.get(place).map(|found| (place, found))) {
         Some((place, found)) => read_tail(storage, found, place)?,
-        None => Ending { position: Position::start(), current: None, last_kind: None, torn: Vec::new() },
+        None => Ending::of_nothing(),
     };
     for (place, found) in survey.segments.iter().enumerate().skip(bad_from) {
         let mut segment = Segment::open(storage, found.path.clone(), Access::Read)?;
@@ -220,7 +256,7 @@ fn end_of(storage: &SharedStorage, found: &Surveyed) -> Result<SegmentEnding> {
 
 fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<Ending> {
     let SegmentHeaderRead::Valid(header, seed) = &found.header else {
-        return Ok(Ending { position: Position::start(), current: None, last_kind: None, torn: Vec::new() });
+        return Ok(Ending::of_nothing());
     };
     let mut segment = Segment::open(storage, found.path.clone(), Access::Read)?;
     let end = read_segment(&mut segment, *seed, Position::of_segment(header), &mut |_, _, _| {})?;
@@ -229,14 +265,14 @@ fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<
             position: end.position,
             current: None,
             last_kind: end.last_kind,
+            committed_index: end.committed_index,
             torn: Vec::new(),
         });
     };
     let next = end.position.next_sequence;
     let torn = torn_behind(&mut segment, end.offset, next)?;
     if torn.is_some()
-        && let Some(evidence) =
-            evidence_behind(&mut segment, *seed, end.offset + BLOCK_BYTES as u64, next, None)?
+        && let Some(evidence) = evidence_torn(&mut segment, *seed, end.offset, &end.position)?
     {
         let (file, offset) = (found.path.clone(), end.offset);
         return Err(Corruption { file, offset, sequence: next, reason, evidence }.into());
@@ -245,6 +281,7 @@ fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<
         position: end.position,
         current: Some((place, end.offset, *seed)),
         last_kind: end.last_kind,
+        committed_index: end.committed_index,
         torn: torn.into_iter().collect(),
     })
 }

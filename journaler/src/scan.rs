@@ -8,12 +8,13 @@ use std::ops::Range;
 
 use protocol::{Sequence, Term};
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Corruption, Evidence, JournalError, Result};
 use crate::format::{
     self, BATCH_HEADER_BYTES, BLOCK_BYTES, BatchHeader, BatchKind, Chain, SegmentHeader, SegmentHeaderRead,
 };
 use crate::frames;
 use crate::storage::{Access, SharedStorage, StorageFile};
+use crate::summary::LogEnd;
 
 /// Bytes fetched by one read; longer batches take one longer read.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -23,11 +24,11 @@ const WINDOW_BYTES: usize = 256 << 10;
 pub(crate) struct Position {
     /// Sequence of the next frame.
     pub(crate) next_sequence: Sequence,
-    /// Index of the last batch of frames.
+    /// Index of the last entry.
     pub(crate) index: u64,
-    /// Term of the last batch.
+    /// Term of the last entry.
     pub(crate) term: Term,
-    /// Chain over all batches of frames so far.
+    /// Chain over all entries so far.
     pub(crate) chain: Chain,
 }
 
@@ -35,6 +36,12 @@ impl Position {
     /// Before the first frame of a fresh journal.
     pub(crate) fn start() -> Self {
         Self { next_sequence: Sequence(1), index: 0, term: Term(0), chain: [0; 32] }
+    }
+
+    /// Behind `end`. What stands before it is unknown, so the chain starts anew.
+    pub(crate) fn behind(end: &LogEnd) -> Self {
+        let next_sequence = Sequence(end.sequence.0 + 1);
+        Self { next_sequence, index: end.index, term: end.term, chain: [0; 32] }
     }
 
     pub(crate) fn of_segment(header: &SegmentHeader) -> Self {
@@ -64,10 +71,7 @@ impl Position {
 
     /// What keeps a batch from standing here, if something does.
     fn objection(&self, header: &BatchHeader) -> Option<&'static str> {
-        let index = match header.kind {
-            BatchKind::Frames => self.index + 1,
-            BatchKind::Idle | BatchKind::SegmentEnd | BatchKind::CleanStop => self.index,
-        };
+        let index = self.index + u64::from(header.kind.is_entry());
         if header.first_sequence != self.next_sequence {
             Some("batch does not go on with the next sequence")
         } else if header.index != index {
@@ -94,7 +98,7 @@ impl Position {
 /// What stands at an offset.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A batch that follows; [`Segment::payload`] has its frames and the position has moved behind it.
+    /// A batch that follows; [`Segment::payload`] has its payload and the position has moved behind it.
     Batch(BatchHeader),
     /// No batch that belongs here, and why not.
     Nothing(&'static str),
@@ -107,6 +111,7 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) length: u64,
     window: Vec<u8>,
+    window_bytes: usize,
     window_start: u64,
     payload: Range<usize>,
 }
@@ -116,12 +121,30 @@ impl Segment {
     pub(crate) fn open(storage: &SharedStorage, name: String, access: Access) -> Result<Self> {
         let file = storage.open(&name, access).context("open", &name)?;
         let length = file.length().context("measure", &name)?;
-        Ok(Self { file, name, length, window: Vec::new(), window_start: 0, payload: 0..0 })
+        Ok(Self {
+            file,
+            name,
+            length,
+            window: Vec::new(),
+            window_bytes: WINDOW_BYTES,
+            window_start: 0,
+            payload: 0..0,
+        })
     }
 
     /// Drops what was read, so that it is read again: somebody may have written since.
     pub(crate) fn forget(&mut self) {
         self.window.clear();
+    }
+
+    /// Reads at least `bytes` together from now on: what is fetched beyond what is asked for is only useful if it is asked
+    /// for soon.
+    pub(crate) fn set_window(&mut self, bytes: usize) {
+        self.window_bytes = bytes.min(WINDOW_BYTES);
+    }
+
+    pub(crate) fn window_bytes(&self) -> usize {
+        self.window_bytes
     }
 
     /// Up to `length` bytes at `offset`; fewer only at the file's end.
@@ -137,7 +160,7 @@ impl Segment {
             return Ok(start..start + length);
         }
         let room = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
-        self.window.resize(length.max(WINDOW_BYTES).min(room), 0);
+        self.window.resize(length.max(self.window_bytes).min(room), 0);
         self.window_start = offset;
         let read = self.file.read_at(&mut self.window, offset).context("read", &self.name)?;
         self.window.truncate(read);
@@ -172,7 +195,8 @@ impl Segment {
         if let Some(objection) = position.objection(&header) {
             return Ok(Found::Nothing(objection));
         }
-        if frames::count(bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default()) != Ok(header.count) {
+        let payload = bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+        if header.kind == BatchKind::Frames && frames::count(payload) != Ok(header.count) {
             return Ok(Found::Nothing("batch does not hold the frames that it counts"));
         }
         position.advance(&header, format::chain_after(bytes, &header));
@@ -180,7 +204,13 @@ impl Segment {
         Ok(Found::Batch(header))
     }
 
-    /// The slots of the batch read last.
+    /// The error for what stands at `offset` where the frame `sequence`, which was journaled, should be.
+    pub(crate) fn unreadable(&self, offset: u64, sequence: Sequence, reason: &'static str) -> JournalError {
+        let evidence = Evidence::Known { sequence };
+        Corruption { file: self.name.clone(), offset, sequence, reason, evidence }.into()
+    }
+
+    /// The payload of the batch read last.
     pub(crate) fn payload(&self) -> &[u8] {
         self.window.get(self.payload.clone()).unwrap_or_default()
     }
@@ -197,5 +227,5 @@ impl Segment {
 
 /// Where the batch after `header` at `offset` starts.
 pub(crate) fn next_offset(offset: u64, header: &BatchHeader) -> u64 {
-    offset + format::whole_blocks(BATCH_HEADER_BYTES + header.payload_bytes) as u64
+    offset + format::batch_bytes(header.payload_bytes) as u64
 }

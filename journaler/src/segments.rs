@@ -1,5 +1,6 @@
 //! The list of a live journal's segments, shared between the writer and the threads that prune, archive and copy.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::Sequence;
@@ -21,8 +22,12 @@ pub struct ClosedSegment {
     pub path: String,
     /// Sequence of its first frame.
     pub first_sequence: Sequence,
-    /// Sequence of its last frame.
+    /// Sequence of its last frame; one less than the first if it has none.
     pub last_sequence: Sequence,
+    /// Index of its first entry.
+    pub first_index: u64,
+    /// Index of its last entry.
+    pub last_index: u64,
 }
 
 /// Handle on a live journal's closed segments. Cheap to clone; its calls never hold up an append.
@@ -30,13 +35,20 @@ pub struct ClosedSegment {
 pub struct Segments {
     storage: SharedStorage,
     closed: Arc<Mutex<Vec<ClosedSegment>>>,
+    /// What is above may still be taken back. A later look sees a higher one, so no order with other memory is needed.
+    committed_index: Arc<AtomicU64>,
     /// At level `memory`: the segment that is written, and those before it that [`Segments::sync`] has not covered.
     unsynced: Arc<Mutex<Vec<Arc<dyn StorageFile>>>>,
 }
 
 impl Segments {
-    pub(crate) fn new(storage: SharedStorage, closed: Vec<ClosedSegment>) -> Self {
-        Self { storage, closed: Arc::new(Mutex::new(closed)), unsynced: Arc::default() }
+    pub(crate) fn new(storage: SharedStorage, closed: Vec<ClosedSegment>, committed_index: u64) -> Self {
+        Self {
+            storage,
+            closed: Arc::new(Mutex::new(closed)),
+            committed_index: Arc::new(AtomicU64::new(committed_index)),
+            unsynced: Arc::default(),
+        }
     }
 
     /// The storage that the segments are on.
@@ -52,6 +64,26 @@ impl Segments {
     /// The closed segments, oldest first.
     pub fn closed(&self) -> Vec<ClosedSegment> {
         self.lock().clone()
+    }
+
+    /// The closed segments all of whose entries are committed, oldest first: those that stay as they are.
+    pub fn settled(&self) -> Vec<ClosedSegment> {
+        let mut closed = self.closed();
+        closed.retain(|segment| self.is_settled(segment));
+        closed
+    }
+
+    fn is_settled(&self, segment: &ClosedSegment) -> bool {
+        segment.last_index <= self.committed_index.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_committed(&self, index: u64) {
+        self.committed_index.store(index, Ordering::Relaxed);
+    }
+
+    /// Forgets the segments from `number` on, which are taken back or written again.
+    pub(crate) fn forget_from(&self, number: u64) {
+        self.lock().retain(|segment| segment.number < number);
     }
 
     pub(crate) fn push(&self, segment: ClosedSegment) {
@@ -88,7 +120,8 @@ impl Segments {
 
     /// Removes the segments all of whose frames are older than `keep_from`, oldest first, and gives what was removed.
     /// `keep_from` is the least of what the oldest kept snapshot, the report log's durable mark and the archive's mark
-    /// still need. The newest closed segment always stays: the position where the next one starts is known from it.
+    /// still need. The newest closed segment always stays: the position where the next one starts is known from it. So does
+    /// one with an entry that may not be committed.
     ///
     /// # Errors
     /// The storage's.
@@ -98,7 +131,13 @@ impl Segments {
             let oldest = {
                 let closed = self.lock();
                 match closed.first() {
-                    Some(oldest) if closed.len() > 1 && oldest.last_sequence < keep_from => oldest.clone(),
+                    Some(oldest)
+                        if closed.len() > 1
+                            && oldest.last_sequence < keep_from
+                            && self.is_settled(oldest) =>
+                    {
+                        oldest.clone()
+                    }
                     _ => return Ok(removed),
                 }
             };

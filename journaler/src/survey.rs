@@ -80,10 +80,11 @@ impl Survey {
             if !is_gone {
                 return surveyed;
             }
-            // The writer prunes from the oldest on, also while others look. Only where the oldest stayed is one missing.
-            let oldest = numbers.first().copied();
+            // The writer prunes from the oldest on and truncates from the newest on, also while others look. Only where both
+            // ends stayed is one missing.
+            let ends = (numbers.first().copied(), numbers.last().copied());
             (numbers, temporaries) = list(storage)?;
-            if numbers.first().copied() == oldest {
+            if (numbers.first().copied(), numbers.last().copied()) == ends {
                 return surveyed;
             }
         }

@@ -1,17 +1,22 @@
-//! The journal's writer: appends batches of frames and tells up to where they are durable.
+//! The journal's writer: appends batches of frames, or the entries of a Raft log, and tells up to where they are durable.
 //!
-//! It never reads what it has written, never decodes a frame and never retries. After an error the process must end.
+//! It never decodes a frame, never retries, and reads what it has written only to find where to truncate. After an error
+//! the process must end.
 
+mod behind;
 mod buffer;
+mod entries;
 mod open;
 mod options;
 mod prepare;
+mod truncate;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Sequence, Term};
 
+pub use entries::NewEntry;
 pub use open::Recovery;
 pub(crate) use open::take_lock;
 pub use options::{
@@ -20,7 +25,7 @@ pub use options::{
 };
 
 use crate::error::{Context, JournalError, Result};
-use crate::format::{BLOCK_BYTES, BatchHeader, BatchKind};
+use crate::format::{self, BLOCK_BYTES, BatchHeader, BatchKind};
 use crate::frames;
 use crate::scan::Position;
 use crate::segments::{ClosedSegment, Segments};
@@ -44,9 +49,23 @@ struct Current {
     path: String,
     number: u64,
     first_sequence: Sequence,
+    first_index: u64,
     length: u64,
     offset: u64,
     seed: u32,
+}
+
+impl Current {
+    fn write(&mut self, bytes: &[u8], durable: bool) -> Result<()> {
+        let written = if durable {
+            self.file.write_durable(bytes, self.offset)
+        } else {
+            self.file.write_all_at(bytes, self.offset)
+        };
+        written.context("write", &self.path)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 /// The one writer of a data directory's journal. Holds the directory's lock while it lives.
@@ -61,7 +80,9 @@ pub struct Journal {
     position: Position,
     /// Everything up to here would survive a power cut.
     durable_sequence: Sequence,
-    /// Whether a mark already says what `durable_sequence` says.
+    /// What the next batch or mark says is committed. Only rises.
+    committed_index: u64,
+    /// Whether a mark already says what `durable_sequence` and `committed_index` say.
     marked: bool,
     idle_since: Option<Duration>,
     buffer: WriteBuffer,
@@ -80,17 +101,17 @@ impl Journal {
         self.durable_sequence
     }
 
-    /// Index of the last batch.
+    /// Index of the last entry.
     pub fn index(&self) -> u64 {
         self.position.index
     }
 
-    /// Term of the last batch.
+    /// Term of the last entry.
     pub fn term(&self) -> Term {
         self.position.term
     }
 
-    /// BLAKE3 chain over all batches so far.
+    /// BLAKE3 chain over all entries so far.
     pub fn chain(&self) -> [u8; 32] {
         self.position.chain
     }
@@ -100,7 +121,7 @@ impl Journal {
         self.segments.clone()
     }
 
-    /// Most bytes of slots that one batch takes.
+    /// Longest payload of one batch, in bytes.
     pub fn batch_bytes_max(&self) -> usize {
         self.buffer.payload_bytes_max()
     }
@@ -120,7 +141,7 @@ impl Journal {
     pub fn write(&mut self, term: Term) -> Result<Sequence> {
         let count = frames::count(self.buffer.payload()).map_err(JournalError::InvalidFrames)?;
         if count > 0 {
-            self.attempt(|journal| journal.write_frames(count, term))?;
+            self.attempt(|journal| journal.write_pushed(count, term))?;
         }
         Ok(self.journaled_sequence())
     }
@@ -134,11 +155,12 @@ impl Journal {
         if frames::count(slots).map_err(JournalError::InvalidFrames)? != count {
             return Err(JournalError::InvalidFrames("their number is not the one told"));
         }
+        self.check_nothing_pushed()?;
         let mut rest = slots;
         while !rest.is_empty() {
-            let fitting = fitting_frames(rest, self.buffer.room());
+            let fitting = fitting_frames(rest, self.buffer.payload_bytes_max());
             let Some((batch, later)) = rest.split_at_checked(fitting).filter(|_| fitting > 0) else {
-                return Err(JournalError::InvalidFrames("frames were pushed and not written"));
+                return Err(JournalError::InvalidFrames("a frame is longer than a batch"));
             };
             self.push(batch);
             self.write(term)?;
@@ -203,35 +225,77 @@ impl Journal {
         outcome
     }
 
-    fn write_frames(&mut self, count: u64, term: Term) -> Result<()> {
+    fn check_nothing_pushed(&self) -> Result<()> {
+        match self.buffer.payload().is_empty() {
+            true => Ok(()),
+            false => Err(JournalError::InvalidFrames("frames were pushed and not written")),
+        }
+    }
+
+    fn write_pushed(&mut self, count: u64, term: Term) -> Result<()> {
+        let begun = self.make_room(self.buffer.payload().len())?;
+        let mut position = self.position.clone();
+        self.seal(BatchKind::Frames, term, count, &mut position);
+        self.flush(position, begun)
+    }
+
+    /// Sees to it that the current segment takes a batch with a payload of `payload_bytes` and the end mark behind it.
+    /// True if the segment is begun with it.
+    fn make_room(&mut self, payload_bytes: usize) -> Result<bool> {
         self.preparer.poll()?;
-        let bytes = self.buffer.batch_bytes() as u64;
-        let mark = BLOCK_BYTES as u64;
-        if let Some(current) = self.current.as_ref()
-            && current.offset + bytes + mark > current.length
-        {
+        let bytes = (format::batch_bytes(payload_bytes) + BLOCK_BYTES) as u64;
+        if self.current.as_ref().is_some_and(|current| current.offset + bytes > current.length) {
             self.close_segment()?;
         }
-        let header = BatchHeader {
-            kind: BatchKind::Frames,
-            term,
-            index: self.position.index + 1,
-            first_sequence: self.position.next_sequence,
-            count,
-            durable_sequence: self.durable_sequence,
-            payload_bytes: self.buffer.payload().len(),
-            chain: self.position.chain,
-        };
-        assert!(term >= self.position.term, "terms never go back");
         let begun = self.current.is_none();
         if begun {
             self.begin_segment()?;
         }
-        self.put(&header, begun)?;
+        Ok(begun)
+    }
+
+    /// Completes the batch that was pushed. It follows `position`, which moves behind it; what is written follows the
+    /// journal's own.
+    fn seal(&mut self, kind: BatchKind, term: Term, count: u64, position: &mut Position) {
+        assert!(term >= position.term, "terms never go back");
+        let mut header = self.header(kind, position);
+        header.term = term;
+        header.index += 1;
+        header.count = count;
+        header.write_index = self.position.index + 1;
+        header.committed_index = self.committed_index.min(header.index);
+        header.payload_bytes = self.buffer.payload().len();
+        let seed = self.current.as_ref().map_or(0, |current| current.seed);
+        let chain = self.buffer.seal(&header, seed);
+        position.advance(&header, chain);
+    }
+
+    /// The header of a mark at `position`.
+    fn header(&self, kind: BatchKind, position: &Position) -> BatchHeader {
+        BatchHeader {
+            kind,
+            term: position.term,
+            index: position.index,
+            first_sequence: position.next_sequence,
+            count: 0,
+            durable_sequence: self.durable_sequence,
+            write_index: position.index,
+            committed_index: self.committed_index.min(position.index),
+            payload_bytes: 0,
+            chain: position.chain,
+        }
+    }
+
+    /// Writes the complete batches at the end of the current segment, with the segment's header if they are its first.
+    fn flush(&mut self, behind: Position, begun: bool) -> Result<()> {
+        let durable = self.options.durability == Durability::Disk;
+        let Some(current) = self.current.as_mut() else { return Err(JournalError::Failed) };
+        current.write(self.buffer.sealed(begun), durable)?;
         self.buffer.clear();
+        self.position = behind;
         self.marked = false;
         self.idle_since = None;
-        if self.options.durability == Durability::Disk {
+        if durable {
             self.durable_sequence = self.journaled_sequence();
         }
         if begun {
@@ -240,58 +304,26 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes one batch at the end of the current segment, with the segment's header if it is the first.
-    fn put(&mut self, header: &BatchHeader, begun: bool) -> Result<()> {
-        let Some(current) = self.current.as_mut() else { return Err(JournalError::Failed) };
-        let (bytes, chain) = match header.kind {
-            BatchKind::Frames => self.buffer.encode(header, current.seed, begun),
-            BatchKind::Idle | BatchKind::SegmentEnd | BatchKind::CleanStop => {
-                self.buffer.encode_mark(header, current.seed)
-            }
-        };
-        let durable = match header.kind {
-            BatchKind::Frames | BatchKind::SegmentEnd => self.options.durability == Durability::Disk,
-            BatchKind::Idle | BatchKind::CleanStop => true,
-        };
-        let written = if durable {
-            current.file.write_durable(bytes, current.offset)
-        } else {
-            current.file.write_all_at(bytes, current.offset)
-        };
-        written.context("write", &current.path)?;
-        current.offset += bytes.len() as u64;
-        self.position.advance(header, chain);
-        Ok(())
-    }
-
     /// Makes all that is written durable, then writes a mark of `kind` that says so.
     fn mark(&mut self, kind: BatchKind) -> Result<()> {
+        if self.options.durability == Durability::Memory && kind != BatchKind::SegmentEnd {
+            self.sync_written()?;
+        }
         let Some(current) = self.current.as_ref() else {
             self.marked = true;
-            return self.preparer.wait_for_syncs();
+            return Ok(());
         };
-        if self.options.durability == Durability::Memory && kind != BatchKind::SegmentEnd {
-            current.file.sync_data().context("sync", &current.path)?;
-            self.preparer.wait_for_syncs()?;
-            self.durable_sequence = self.position.last_sequence();
-        }
         // The last block of a segment is the end mark's, which then does for every kind.
         if kind != BatchKind::SegmentEnd && current.offset + 2 * BLOCK_BYTES as u64 > current.length {
             self.close_segment()?;
             self.marked = true;
             return self.preparer.wait_for_syncs();
         }
-        let header = BatchHeader {
-            kind,
-            term: self.position.term,
-            index: self.position.index,
-            first_sequence: self.position.next_sequence,
-            count: 0,
-            durable_sequence: self.durable_sequence,
-            payload_bytes: 0,
-            chain: self.position.chain,
-        };
-        self.put(&header, false)?;
+        // Whoever waits for the mark of a segment's end waits at `disk` only.
+        let durable = kind != BatchKind::SegmentEnd || self.options.durability == Durability::Disk;
+        let header = self.header(kind, &self.position);
+        let Some(current) = self.current.as_mut() else { return Err(JournalError::Failed) };
+        current.write(self.buffer.encode_mark(&header, current.seed), durable)?;
         self.marked = true;
         Ok(())
     }
@@ -307,6 +339,8 @@ impl Journal {
             path: current.path,
             first_sequence: current.first_sequence,
             last_sequence: self.position.last_sequence(),
+            first_index: current.first_index,
+            last_index: self.position.index,
         });
         Ok(())
     }
@@ -325,6 +359,7 @@ impl Journal {
             path: prepared.path,
             number,
             first_sequence: self.position.next_sequence,
+            first_index: self.position.index + 1,
             length: prepared.length,
             offset: 0,
             seed,

@@ -10,8 +10,10 @@ use super::{Current, Durability, Journal, JournalOptions};
 use crate::error::{Context, JournalError, Result};
 use crate::format::BatchKind;
 use crate::recovery::{self, Ending, TornTail};
+use crate::scan::Position;
 use crate::segments::{ClosedSegment, Segments};
 use crate::storage::{Access, Lock, LockGuard, SharedStorage};
+use crate::summary::LogSummary;
 use crate::survey::{JOURNAL_FOLDER, Survey, Surveyed};
 
 /// The lock file in the data directory.
@@ -31,6 +33,8 @@ pub struct Recovery {
     pub cut: Vec<TornTail>,
     /// Half-prepared files that were removed.
     pub removed: Vec<String>,
+    /// The journal as a Raft log; `None` unless the options ask for it.
+    pub log: Option<LogSummary>,
 }
 
 /// Takes the data directory's lock.
@@ -41,6 +45,14 @@ pub(crate) fn take_lock(storage: &SharedStorage) -> Result<LockGuard> {
     }
 }
 
+/// Takes the lock and sees to it that there is a folder for the segments.
+pub(super) fn take_folder(storage: &SharedStorage) -> Result<LockGuard> {
+    let lock = take_lock(storage)?;
+    storage.create_dir(JOURNAL_FOLDER).context("create", JOURNAL_FOLDER)?;
+    storage.sync_dir("").context("sync", "data directory")?;
+    Ok(lock)
+}
+
 impl Journal {
     /// Opens the journal of a data directory for writing, making it if there is none, and locks the directory.
     ///
@@ -49,9 +61,15 @@ impl Journal {
     /// and `WrongVersion` for what must not be written to; `Io` for the rest. Nothing but a torn tail is ever cut.
     pub fn open(storage: SharedStorage, options: JournalOptions) -> Result<(Self, Recovery)> {
         options.check()?;
-        let lock = take_lock(&storage)?;
-        storage.create_dir(JOURNAL_FOLDER).context("create", JOURNAL_FOLDER)?;
-        storage.sync_dir("").context("sync", "data directory")?;
+        let lock = take_folder(&storage)?;
+        Self::open_locked(storage, options, lock)
+    }
+
+    pub(super) fn open_locked(
+        storage: SharedStorage,
+        options: JournalOptions,
+        lock: LockGuard,
+    ) -> Result<(Self, Recovery)> {
         let survey = Survey::read(&storage, Some(options.cluster_id))?;
         let ending = recovery::find_end(&storage, &survey, options.cluster_id)?;
         for temporary in &survey.temporaries {
@@ -71,6 +89,7 @@ impl Journal {
                 "cut a torn tail; it was not acknowledged, unless the disk lied about an fsync or the level was memory"
             );
         }
+        let log = if options.summarize { Some(LogSummary::read(&storage, &survey)?) } else { None };
         let recovery = Recovery {
             first_sequence: survey.first_sequence().unwrap_or(ending.position.next_sequence),
             last_sequence: ending.position.last_sequence(),
@@ -78,8 +97,13 @@ impl Journal {
                 && matches!(ending.last_kind, Some(BatchKind::CleanStop) | None),
             cut: ending.torn.clone(),
             removed: survey.temporaries.clone(),
+            log,
         };
-        let journal = Self::resume(storage, options, lock, &survey, &ending)?;
+        let mut journal = Self::resume(storage, options, lock, &survey, &ending)?;
+        if let Some(log) = &recovery.log {
+            journal.committed_index = log.committed_index;
+            journal.segments.set_committed(log.committed_index);
+        }
         Ok((journal, recovery))
     }
 
@@ -102,13 +126,15 @@ impl Journal {
                 file: Arc::from(storage.open(&found.path, Access::ReadWrite).context("open", &found.path)?),
                 path: found.path.clone(),
                 number: found.number,
-                first_sequence: begins_with(found).unwrap_or(ending.position.next_sequence),
+                first_sequence: begin_of(found, ending).next_sequence,
+                first_index: begin_of(found, ending).index + 1,
                 length: found.length,
                 offset,
                 seed,
             }),
         };
-        let segments = Segments::new(Arc::clone(&storage), closed);
+        // Alone, what is journaled is never taken back.
+        let segments = Segments::new(Arc::clone(&storage), closed, u64::MAX);
         if let Some(Current { file, .. }) = &current
             && options.durability == Durability::Memory
         {
@@ -126,7 +152,8 @@ impl Journal {
             last_number,
             durable_sequence: ending.position.last_sequence(),
             position: ending.position.clone(),
-            marked: ending.last_kind.is_none_or(|kind| kind != BatchKind::Frames),
+            committed_index: ending.committed_index,
+            marked: ending.last_kind.is_none_or(|kind| !kind.is_entry()),
             idle_since: None,
             buffer: WriteBuffer::new(options.segment_bytes),
             failed: false,
@@ -142,22 +169,26 @@ fn begun_segments(survey: &Survey) -> usize {
     survey.segments.iter().rposition(|found| found.valid().is_some()).map_or(0, |place| place + 1)
 }
 
-fn begins_with(found: &Surveyed) -> Option<Sequence> {
-    found.valid().map(|header| header.first_sequence)
+fn begin_of(found: &Surveyed, ending: &Ending) -> Position {
+    found.valid().map_or_else(|| ending.position.clone(), Position::of_segment)
 }
 
 fn closed_segments(survey: &Survey, ending: &Ending, begun: usize) -> Vec<ClosedSegment> {
     let open = ending.current.map(|(place, ..)| place);
     let mut closed = Vec::new();
     for (place, found) in survey.segments.iter().take(begun).enumerate() {
-        let Some(first) = begins_with(found).filter(|_| Some(place) != open) else { continue };
-        let next =
-            survey.segments.get(place + 1).and_then(begins_with).unwrap_or(ending.position.next_sequence);
+        let Some(begin) = found.valid().map(Position::of_segment).filter(|_| Some(place) != open) else {
+            continue;
+        };
+        let next = survey.segments.get(place + 1).map(|next| begin_of(next, ending));
+        let end = next.unwrap_or_else(|| ending.position.clone());
         closed.push(ClosedSegment {
             number: found.number,
             path: found.path.clone(),
-            first_sequence: first,
-            last_sequence: Sequence(next.0.saturating_sub(1)),
+            first_sequence: begin.next_sequence,
+            last_sequence: end.last_sequence(),
+            first_index: begin.index + 1,
+            last_index: end.index,
         });
     }
     closed
@@ -174,8 +205,7 @@ fn prepared_segments(
     let unbegun = survey.segments.get(begun..).unwrap_or_default();
     let keep = unbegun.iter().take_while(|found| found.length == segment_bytes).count();
     for found in unbegun.iter().skip(keep).rev() {
-        storage.remove(&found.path).context("remove", &found.path)?;
-        storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
+        prepare::remove(storage, &found.path)?;
     }
     unbegun.iter().take(keep).map(|found| prepare::reopen(storage, found.number, found.length)).collect()
 }

@@ -44,6 +44,9 @@ pub struct JournalOptions {
     pub reserve_bytes: u64,
     /// Who prepares the next segment.
     pub preparation: Preparation,
+    /// Whether the journal is a Raft log: opening it then reads all that is kept for [`Recovery::log`](crate::Recovery::log),
+    /// and what isn't known to be committed is neither pruned nor archived.
+    pub summarize: bool,
 }
 
 /// Default length of a segment in bytes.
@@ -63,6 +66,7 @@ impl JournalOptions {
             idle_mark_after: IDLE_MARK_AFTER_DEFAULT,
             reserve_bytes: 2 * SEGMENT_BYTES_DEFAULT,
             preparation: Preparation::Thread,
+            summarize: false,
         }
     }
 

@@ -102,7 +102,7 @@ impl Preparer {
                 Ok(())
             }
             None => {
-                let prepared = prepare(&self.storage, number, self.segment_bytes);
+                let prepared = prepare(&self.storage, number, self.segment_bytes, None);
                 self.settle(number, prepared)
             }
         }
@@ -126,13 +126,25 @@ impl Preparer {
             self.receive(true)?;
         }
         let prepared = if self.ready.is_empty() {
-            prepare(&self.storage, number, self.segment_bytes)?
+            prepare(&self.storage, number, self.segment_bytes, None)?
         } else {
             self.ready.remove(0)
         };
         assert_eq!(prepared.number, number, "segments are begun in the order of their numbers");
         self.starved = None;
         Ok(prepared)
+    }
+
+    /// Removes what is prepared, the last one first: the number is needed for another one.
+    pub(crate) fn discard(&mut self) -> Result<()> {
+        while self.pending.is_some() {
+            self.receive(true)?;
+        }
+        while let Some(prepared) = self.ready.pop() {
+            remove(&self.storage, &prepared.path)?;
+        }
+        self.starved = None;
+        Ok(())
     }
 
     /// Makes a closed segment durable, without waiting for it.
@@ -208,7 +220,7 @@ fn spawn(storage: SharedStorage, segment_bytes: u64) -> Result<Thread> {
     let work = move || {
         while let Ok(job) = todo.recv() {
             let done = match job {
-                Job::Prepare(number) => Done::Prepared(prepare(&storage, number, segment_bytes)),
+                Job::Prepare(number) => Done::Prepared(prepare(&storage, number, segment_bytes, None)),
                 Job::Sync(file, path) => Done::Synced(file.sync_data().context("sync", &path)),
             };
             if finished.send(done).is_err() {
@@ -223,12 +235,21 @@ fn spawn(storage: SharedStorage, segment_bytes: u64) -> Result<Thread> {
     Ok(Thread { jobs: Some(jobs), done, handle: Some(handle) })
 }
 
-/// Makes segment `number`: zeros under a temporary name, durable, then the final name, durable.
-fn prepare(storage: &SharedStorage, number: u64, length: u64) -> Result<Prepared> {
+/// Makes segment `number`: zeros under a temporary name, behind `header` if there is one, durable; then the final name,
+/// durable.
+pub(crate) fn prepare(
+    storage: &SharedStorage,
+    number: u64,
+    length: u64,
+    header: Option<&[u8]>,
+) -> Result<Prepared> {
     let (path, temporary) = (segment_path(number), temporary_path(number));
     let file = storage.create(&temporary).context("create", &temporary);
     let made = file.and_then(|file| {
         file.allocate_zeroed(length).context("allocate", &temporary)?;
+        if let Some(header) = header {
+            file.write_all_at(header, 0).context("write", &temporary)?;
+        }
         file.sync_data().context("sync", &temporary)?;
         storage.rename(&temporary, &path).context("rename", &temporary)?;
         storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
@@ -247,6 +268,12 @@ fn prepare(storage: &SharedStorage, number: u64, length: u64) -> Result<Prepared
         }
         Err(error) => Err(error),
     }
+}
+
+/// Removes a segment durably.
+pub(crate) fn remove(storage: &SharedStorage, path: &str) -> Result<()> {
+    storage.remove(path).context("remove", path)?;
+    storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)
 }
 
 /// Opens a segment that was found prepared.

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod format;
 mod pruned;
+mod raft_log;
 mod real;
 mod reports;
 mod support;
