@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod consensus;
 mod lead;
 mod member;
 pub mod proto;
@@ -26,6 +27,12 @@ pub mod tcp;
 mod transport;
 
 pub use alone::{ALONE, Sequencer};
+pub use consensus::{
+    Blank, BoxFuture, Cluster, ClusterError, ClusterOptions, ClusterStatus, Feed, FoundError, Hooks,
+    InstallError, JournalMonitor, MEMBER_FILE, MemberRole, MemberStatus, PrepareError, Prepared,
+    RebuildError, RebuildPlan, SnapshotFolder, Start, Timing, Verdict, Versions, WriteError, WriterHome,
+    objection, plan_rebuild, prepare, raise, rebuild, seeded,
+};
 pub use lead::{
     LEASE_NONE, Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled,
     proposals,

@@ -1,0 +1,151 @@
+//! Which member is right: the members' checkpoints against each other. A state machine without I/O.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use protocol::{Checkpoint, Sequence};
+
+/// Checkpoints kept of each member.
+const KEPT: usize = 64;
+
+/// What the members' checkpoints come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A majority has another hash than this member at that sequence.
+    Contradicted {
+        /// Where.
+        sequence: Sequence,
+        /// This member's.
+        own_hash: u64,
+        /// The majority's.
+        majority_hash: u64,
+        /// Who told what.
+        told: Vec<(u64, u64)>,
+    },
+    /// All voters have told, and no hash has a majority.
+    NoMajority {
+        /// Where.
+        sequence: Sequence,
+        /// Who told what.
+        told: Vec<(u64, u64)>,
+    },
+}
+
+/// Gathers what the members tell.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints(Mutex<BTreeMap<u64, BTreeMap<u64, u64>>>);
+
+impl Checkpoints {
+    /// A member told these.
+    pub(crate) fn told(&self, member: u64, checkpoints: impl Iterator<Item = Checkpoint>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_member = all.entry(member).or_default();
+        for checkpoint in checkpoints {
+            of_member.insert(checkpoint.sequence.0, checkpoint.running_hash);
+        }
+        while of_member.len() > KEPT {
+            of_member.pop_first();
+        }
+    }
+
+    /// The newest checkpoint on which a majority of each set of voters agrees, and what speaks against this member.
+    pub(crate) fn judge(&self, own: u64, sets: &[Vec<u64>]) -> (Option<Checkpoint>, Option<Verdict>) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut confirmed = None;
+        let Some(mine) = all.get(&own) else { return (None, None) };
+        for (sequence, own_hash) in mine.iter().rev() {
+            let hash_of = |voter: &u64| all.get(voter).and_then(|told| told.get(sequence)).copied();
+            let told = || sets.iter().flatten().filter_map(|voter| hash_of(voter).map(|hash| (*voter, hash)));
+            match majority(sets, hash_of) {
+                Agreement::On(hash) if hash != *own_hash => {
+                    let mut told: Vec<_> = told().collect();
+                    told.dedup();
+                    let sequence = Sequence(*sequence);
+                    let (own_hash, majority_hash) = (*own_hash, hash);
+                    return (
+                        confirmed,
+                        Some(Verdict::Contradicted { sequence, own_hash, majority_hash, told }),
+                    );
+                }
+                Agreement::On(hash) if confirmed.is_none() => {
+                    confirmed = Some(Checkpoint { sequence: Sequence(*sequence), running_hash: hash });
+                }
+                Agreement::On(_) | Agreement::Open => {}
+                Agreement::Impossible => {
+                    let told = told().collect();
+                    return (confirmed, Some(Verdict::NoMajority { sequence: Sequence(*sequence), told }));
+                }
+            }
+        }
+        (confirmed, None)
+    }
+}
+
+enum Agreement {
+    On(u64),
+    Open,
+    Impossible,
+}
+
+/// What a majority of every set says.
+fn majority(sets: &[Vec<u64>], hash_of: impl Fn(&u64) -> Option<u64>) -> Agreement {
+    let mut agreed = None;
+    for set in sets {
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for hash in set.iter().filter_map(&hash_of) {
+            *counts.entry(hash).or_default() += 1;
+        }
+        let needed = set.len() / 2 + 1;
+        let silent = set.len() - counts.values().sum::<usize>();
+        let most = counts.iter().max_by_key(|(_, count)| **count);
+        match most {
+            Some((hash, count)) if *count >= needed => {
+                if agreed.is_some_and(|agreed| agreed != *hash) {
+                    return Agreement::Impossible;
+                }
+                agreed = Some(*hash);
+            }
+            Some((_, count)) if *count + silent < needed => return Agreement::Impossible,
+            _ => return Agreement::Open,
+        }
+    }
+    agreed.map_or(Agreement::Open, Agreement::On)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(told: &[(u64, u64, u64)], own: u64) -> (Option<u64>, Option<Verdict>) {
+        let checkpoints = Checkpoints::default();
+        for (member, sequence, hash) in told {
+            let checkpoint = Checkpoint { sequence: Sequence(*sequence), running_hash: *hash };
+            checkpoints.told(*member, std::iter::once(checkpoint));
+        }
+        let (confirmed, verdict) = checkpoints.judge(own, &[vec![1, 2, 3]]);
+        (confirmed.map(|checkpoint| checkpoint.sequence.0), verdict)
+    }
+
+    #[test]
+    fn two_of_three_confirm() {
+        assert_eq!(judged(&[(1, 10, 7), (2, 10, 7)], 1), (Some(10), None));
+        assert_eq!(judged(&[(1, 10, 7), (1, 20, 8), (2, 10, 7)], 1), (Some(10), None));
+        assert_eq!(judged(&[(1, 10, 7)], 1), (None, None), "alone is no majority");
+    }
+
+    #[test]
+    fn the_one_that_two_others_contradict_is_told_so() {
+        let told = [(1, 10, 9), (2, 10, 7), (3, 10, 7)];
+        let contradicted =
+            |verdict| matches!(verdict, Some(Verdict::Contradicted { own_hash: 9, majority_hash: 7, .. }));
+        assert!(contradicted(judged(&told, 1).1));
+        assert_eq!(judged(&told, 2), (Some(10), None), "the others go on");
+    }
+
+    #[test]
+    fn three_of_one_mind_each_have_no_majority() {
+        let told = [(1, 10, 9), (2, 10, 7), (3, 10, 8)];
+        assert!(matches!(judged(&told, 1).1, Some(Verdict::NoMajority { .. })));
+        assert_eq!(judged(&told[..2], 1).1, None, "the third may still decide");
+    }
+}

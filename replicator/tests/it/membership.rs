@@ -1,0 +1,71 @@
+//! Members come, get a vote, hand over and go.
+
+use std::time::Duration;
+
+use replicator::MemberId;
+
+use crate::rig::{Rig, member, run};
+
+#[test]
+fn a_member_is_added_promoted_and_another_retired() {
+    run(1, async {
+        let mut rig = Rig::founded(3).await;
+        rig.commit(1).await;
+        rig.start(4).await;
+        let leader = rig.leader().await;
+        let cluster = rig.cluster(leader);
+        let promoted = cluster.promote(MemberId(4), false).await;
+        assert!(promoted.unwrap_err().contains("add it first"));
+        cluster.add(&member(4)).await.expect("a learner");
+        assert!(cluster.add(&member(4)).await.expect("safe to repeat").contains("already"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        rig.start(4).await;
+        rig.fed(4, 1).await;
+        for _ in 0..50 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let refused = cluster.promote(MemberId(4), false).await.unwrap_err();
+        assert!(refused.contains("4 voters survive") && refused.contains("--force"), "{refused}");
+        cluster.promote(MemberId(4), true).await.expect("forced");
+        let retired = (1..=3).find(|id| *id != leader).expect("a follower");
+        cluster.remove(MemberId(retired), false).await.expect("three voters are left");
+        rig.kill(retired);
+        rig.commit(2).await;
+        rig.fed(4, 2).await;
+        let handed = cluster.hand_over(Some(MemberId(4))).await;
+        assert!(handed.is_ok(), "{handed:?}");
+        assert_eq!(rig.leader().await, 4);
+        rig.commit(3).await;
+    });
+}
+
+#[test]
+fn leadership_is_handed_over_and_asked_for_anywhere() {
+    run(2, async {
+        let rig = Rig::founded(3).await;
+        rig.commit(1).await;
+        for round in 0..6 {
+            let leader = rig.leader().await;
+            let follower = (1..=3).find(|id| *id != leader).expect("a follower");
+            let done = rig.cluster(follower).hand_over(Some(MemberId(follower))).await;
+            assert!(done.is_ok(), "{done:?}");
+            assert_eq!(rig.leader().await, follower);
+            rig.commit(10 + round).await;
+        }
+    });
+}
+
+#[test]
+fn a_founding_needs_all_members_and_an_odd_number() {
+    run(3, async {
+        let mut rig = Rig::new();
+        rig.start(1).await;
+        rig.start(2).await;
+        let two = [member(1), member(2)];
+        assert!(rig.found(1, &two).await.unwrap_err().contains("2 voters survive"));
+        let three = [member(1), member(2), member(3)];
+        assert!(rig.found(1, &three).await.unwrap_err().contains("member 3"));
+        rig.start(3).await;
+        rig.found(1, &three).await.expect("all are there");
+    });
+}
