@@ -24,7 +24,7 @@ pub(crate) fn length(frame: &[u8]) -> Option<usize> {
 }
 
 /// Number of frames in `slots`, or what is wrong with them.
-pub(crate) fn count(slots: &[u8]) -> Result<u64, &'static str> {
+pub fn count(slots: &[u8]) -> Result<u64, &'static str> {
     let mut count = 0;
     let mut rest = slots;
     while !rest.is_empty() {

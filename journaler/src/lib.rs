@@ -50,6 +50,7 @@ mod recovery;
 mod reports;
 mod scan;
 mod segments;
+mod slots;
 pub mod storage;
 mod summary;
 mod survey;
@@ -64,7 +65,7 @@ pub use format::{
     BATCH_HEADER_BYTES, BATCH_PAYLOAD_BYTES_MAX, BLOCK_BYTES, BatchHeader, BatchKind, EntryKind,
     JOURNAL_FORMAT_VERSION,
 };
-pub use frames::Frames;
+pub use frames::{Frames, count as count_frames};
 pub use inspect::{CutPlan, DumpedBatch, JournalStat, Progress, SegmentStat, cut, dump, plan_cut, verify};
 pub use journal::{
     Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, NewEntry, Preparation, Recovery,
@@ -77,6 +78,7 @@ pub use reports::{
     ReportReader, ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};
+pub use slots::{TWO_SLOT_BYTES_MAX, TwoSlotFile};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
 pub use summary::{LogEnd, LogSummary};
 pub use survey::JOURNAL_FOLDER;
