@@ -140,7 +140,10 @@ mod tests {
         for state in CrashStates::new(&disk, 64, 7) {
             states += 1;
             let number = content(&state.storage).map_or(0, |content| {
-                assert!(content.iter().all(|byte| *byte == content[0]) && content.len() == 900 * content[0] as usize);
+                assert!(
+                    content.iter().all(|byte| *byte == content[0])
+                        && content.len() == 900 * content[0] as usize
+                );
                 u64::from(content[0])
             });
             let noted = state.noted.unwrap_or(0);
@@ -158,7 +161,10 @@ mod tests {
         disk.flip_bit("member", SLOT_BYTES as u64 + 30, 1);
         assert_eq!(content(&disk), Some(b"one".to_vec()), "the newer one is damaged");
         disk.flip_bit("member", 30, 1);
-        assert!(matches!(TwoSlotFile::open(&disk.shared(), "", "member"), Err(JournalError::DamagedMark { .. })));
+        assert!(matches!(
+            TwoSlotFile::open(&disk.shared(), "", "member"),
+            Err(JournalError::DamagedMark { .. })
+        ));
         assert!(file.write(&vec![0; TWO_SLOT_BYTES_MAX + 1]).is_err());
     }
 }
