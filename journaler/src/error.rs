@@ -51,7 +51,7 @@ pub enum JournalError {
         /// Segment file.
         file: String,
     },
-    /// The segment or report file was written by a version of the format that this program doesn't know.
+    /// A segment, a report file or a file of two slots was written by a version of the format that this program doesn't know.
     #[error("{file}: format version {found}, this program reads {supported}")]
     WrongVersion {
         /// The file.
@@ -143,7 +143,7 @@ pub enum JournalError {
         /// The folder.
         directory: PathBuf,
     },
-    /// A mark file has no valid slot.
+    /// A file of two slots has no valid one.
     #[error("{file}: offset 0: neither slot is valid")]
     DamagedMark {
         /// The file.

@@ -27,6 +27,9 @@
 //! backup(&storage, &copy, Some(cluster_id), Some(up_to))?; // online
 //! verify(&storage, Some(cluster_id), progress)?; dump(..)?; plan_cut(..)?; cut(&storage, .., &plan)?;
 //!
+//! let (mut file, last) = TwoSlotFile::open(&storage, "", "member")?; // a few bytes, durable and never half-written
+//! file.write(bytes)?;
+//!
 //! let reports = ReportLog::open(storage.clone(), ReportLogOptions::default())?;
 //! let mut writer = reports.writer();                      // one
 //! writer.write(session, day, first_number, bytes)?;
@@ -82,3 +85,4 @@ pub use slots::{TWO_SLOT_BYTES_MAX, TwoSlotFile};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
 pub use summary::{LogEnd, LogSummary};
 pub use survey::JOURNAL_FOLDER;
+pub use twoslot::{TWO_SLOT_BYTES_MAX, TwoSlotFile};

@@ -9,3 +9,4 @@ mod raft_log;
 mod real;
 mod reports;
 mod support;
+mod twoslot;
