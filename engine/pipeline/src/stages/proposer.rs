@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use protocol::{Body, Term};
+use protocol::{Body, FrameHeader, FrameKind, Term};
 use replicator::{Lead, Proposal, ProposalRefused, ProposalSender};
 use ring::{FrameBatch, FramePoller, Polled, SLOT_BYTES, Stage, Work};
 
@@ -102,8 +102,42 @@ impl Proposer {
             return Err(ProposalRefused::Full);
         }
         let Self { frames, proposals, entry_slots_max, .. } = self;
-        frames.poll(*entry_slots_max, |batch| proposals.try_propose(Proposal { term, frames: copied(batch) }))
+        let mut propose = |slots_max| {
+            frames.poll(slots_max, |batch| match slots_to_tick(batch) {
+                Some(slots) if slots < batch.slots() => Err(Cut::BehindTick(slots)),
+                _ => {
+                    let proposal = Proposal { term, frames: copied(batch) };
+                    proposals.try_propose(proposal).map_err(Cut::Refused)
+                }
+            })
+        };
+        let polled = match propose(*entry_slots_max) {
+            Err(Cut::BehindTick(slots)) => propose(slots),
+            polled => polled,
+        };
+        polled.map_err(|cut| match cut {
+            Cut::Refused(refused) => refused,
+            Cut::BehindTick(slots) => unreachable!("an entry of {slots} slots ends behind its tick"),
+        })
     }
+}
+
+/// Why a batch did not become an entry.
+enum Cut {
+    Refused(ProposalRefused),
+    /// An entry ends behind a tick, since snapshots are of ticks, and a member that starts from one goes on with the next
+    /// entry.
+    BehindTick(usize),
+}
+
+/// Slots of the batch up to and with its first tick, if it has one.
+fn slots_to_tick(batch: FrameBatch<'_>) -> Option<usize> {
+    let mut slots = 0;
+    batch.frames().find_map(|frame| {
+        slots += frame.len() / SLOT_BYTES;
+        let kind = FrameHeader::read(frame).ok().and_then(|header| header.kind());
+        (kind == Some(FrameKind::Tick)).then_some(slots)
+    })
 }
 
 fn copied(batch: FrameBatch<'_>) -> Bytes {

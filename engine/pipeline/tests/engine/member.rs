@@ -161,6 +161,27 @@ fn entries_are_what_is_waiting_and_no_longer_than_a_batch() {
 }
 
 #[test]
+fn an_entry_ends_behind_its_tick() {
+    let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
+    let mut member = leader(&disk, &config(&time));
+    let before = member.consensus.entries.len();
+    let tick = Tick { checkpoint_sequence: Sequence(0), checkpoint_hash: 0 };
+    let tick = Command {
+        session: SessionId::SYSTEM,
+        timestamp: START,
+        body: Body::Tick(tick),
+        ..Command::default()
+    };
+    let tick = tick.encode().expect("a tick has a frame");
+    for ticks in [false, false, true, false, true, true, false] {
+        let frame = if ticks { tick.clone() } else { disconnect(SESSIONS[0], 1, START) };
+        member.ingress.try_publish(frame.as_bytes()).unwrap();
+    }
+    member.settle();
+    assert_eq!(member.consensus.entries[before..], [3, 2, 1, 1]);
+}
+
+#[test]
 fn a_consensus_that_takes_nothing_stops_the_publishers_and_nothing_is_lost() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
     let mut config = config(&time);
