@@ -53,7 +53,6 @@ mod recovery;
 mod reports;
 mod scan;
 mod segments;
-mod slots;
 pub mod storage;
 mod summary;
 mod survey;
@@ -81,7 +80,6 @@ pub use reports::{
     ReportReader, ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};
-pub use slots::{TWO_SLOT_BYTES_MAX, TwoSlotFile};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
 pub use summary::{LogEnd, LogSummary};
 pub use survey::JOURNAL_FOLDER;

@@ -9,9 +9,10 @@
 //! | 16 | 8 | turn: the higher of two valid slots holds |
 //! | 24 | 8 | `RINGPITM`: sequence, the slot's end |
 //! | 24 | 4 | `RINGPIT2`: length of the payload |
-//! | 28 | 4,068 | `RINGPIT2`: payload, then zeros |
+//! | 28 | 8,164 | `RINGPIT2`: payload, then zeros |
 //!
-//! The slots stand at offsets 0 and 4096. All integers are little-endian.
+//! The slots stand at offsets 0 and 4096, of `RINGPIT2` at 0 and 8192. All integers are little-endian. The first content
+//! goes to both slots before it counts, so that one that is blank means that nothing was ever kept.
 
 use std::io::ErrorKind;
 
@@ -24,7 +25,7 @@ use crate::format::{BLOCK_BYTES, is_zero};
 use crate::storage::{Access, SharedStorage, StorageFile};
 
 /// Longest payload of a [`TwoSlotFile`], in bytes.
-pub const TWO_SLOT_BYTES_MAX: usize = 4000;
+pub const TWO_SLOT_BYTES_MAX: usize = 8000;
 
 const VERSION: u32 = 1;
 const CRC_START: usize = 12;
@@ -47,8 +48,15 @@ struct Shape {
     bytes: usize,
 }
 
+impl Shape {
+    /// Where a slot starts: on a block of its own.
+    fn offset(&self, slot: u64) -> u64 {
+        slot * self.bytes.next_multiple_of(BLOCK_BYTES) as u64
+    }
+}
+
 const MARK: Shape = Shape { magic: *b"RINGPITM", bytes: HEADER_BYTES + 8 };
-const ANY: Shape = Shape { magic: *b"RINGPIT2", bytes: BLOCK_BYTES };
+const ANY: Shape = Shape { magic: *b"RINGPIT2", bytes: 2 * BLOCK_BYTES };
 
 const _: () = {
     assert!(size_of::<RawHeader>() == HEADER_BYTES);
@@ -67,7 +75,7 @@ impl TwoSlotFile {
     /// is in, must exist.
     ///
     /// # Errors
-    /// `DamagedMark` if something is written in it and neither slot is valid; `WrongVersion`; `Io`.
+    /// `DamagedMark` if both slots were written and neither is valid; `WrongVersion`; `Io`.
     pub fn open(storage: &SharedStorage, folder: &str, path: &str) -> Result<(Self, Option<Vec<u8>>)> {
         let (slots, body) = Slots::open(storage, folder, path, &ANY)?;
         let payload = match body {
@@ -80,12 +88,13 @@ impl TwoSlotFile {
     /// Makes `payload` durable in the place of what was written before.
     ///
     /// # Errors
-    /// `Io`, which is fatal.
-    ///
-    /// # Panics
-    /// If it is longer than [`TWO_SLOT_BYTES_MAX`].
+    /// `Option` if it is longer than [`TWO_SLOT_BYTES_MAX`], then nothing was written; `Io`, which is fatal.
     pub fn write(&mut self, payload: &[u8]) -> Result<()> {
-        assert!(payload.len() <= TWO_SLOT_BYTES_MAX, "{} bytes are too long for a slot", payload.len());
+        let bytes = payload.len();
+        if bytes > TWO_SLOT_BYTES_MAX {
+            let text = format!("{}: {bytes} bytes are more than {TWO_SLOT_BYTES_MAX}", self.slots.path);
+            return Err(JournalError::Option(text));
+        }
         let mut body = vec![0; ANY.bytes - HEADER_BYTES];
         body[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         body[4..4 + payload.len()].copy_from_slice(payload);
@@ -109,7 +118,7 @@ impl MarkFile {
     /// Opens the mark at `path`, or makes one that holds 0. The folder must exist.
     ///
     /// # Errors
-    /// `DamagedMark` if something is written in it and neither slot is valid; `WrongVersion`; `Io`.
+    /// `DamagedMark` if both slots were written and neither is valid; `WrongVersion`; `Io`.
     pub(crate) fn open(storage: &SharedStorage, folder: &str, path: &str) -> Result<Self> {
         let (slots, body) = Slots::open(storage, folder, path, &MARK)?;
         Ok(Self { slots, sequence: sequence_of(body) })
@@ -168,7 +177,7 @@ impl Slots {
             Some((turn, body)) => (turn, Some(body)),
             None => {
                 // New, or left by a process that ended before the name was durable.
-                file.allocate_zeroed(2 * BLOCK_BYTES as u64).context("allocate", path)?;
+                file.allocate_zeroed(shape.offset(2)).context("allocate", path)?;
                 file.sync_data().context("sync", path)?;
                 storage.sync_dir(folder).context("sync", folder)?;
                 (0, None)
@@ -178,6 +187,13 @@ impl Slots {
     }
 
     fn write(&mut self, body: &[u8]) -> Result<()> {
+        if self.turn == 0 {
+            self.write_one(body)?;
+        }
+        self.write_one(body)
+    }
+
+    fn write_one(&mut self, body: &[u8]) -> Result<()> {
         let turn = self.turn + 1;
         let mut raw = RawHeader {
             magic: self.shape.magic,
@@ -187,21 +203,21 @@ impl Slots {
         };
         raw.crc = U32::new(crc32c::crc32c_append(crc32c::crc32c(&raw.as_bytes()[CRC_START..]), body));
         let slot = [raw.as_bytes(), body].concat();
-        self.file.write_all_at(&slot, turn % 2 * BLOCK_BYTES as u64).context("write", &self.path)?;
+        self.file.write_all_at(&slot, self.shape.offset(turn % 2)).context("write", &self.path)?;
         self.file.sync_data().context("sync", &self.path)?;
         self.turn = turn;
         Ok(())
     }
 }
 
-/// Turn and body of the newer valid slot; `None` if nothing was ever written.
+/// Turn and body of the newer valid slot; `None` if nothing was ever written to both.
 fn read(file: &dyn StorageFile, path: &str, shape: &Shape) -> Result<Option<(u64, Vec<u8>)>> {
     let mut newest: Option<(u64, Vec<u8>)> = None;
-    let mut blank = true;
-    for offset in [0, BLOCK_BYTES as u64] {
+    let mut one_is_blank = false;
+    for slot in 0..2 {
         let mut bytes = vec![0_u8; shape.bytes];
-        file.read_at(&mut bytes, offset).context("read", path)?;
-        blank &= is_zero(&bytes);
+        file.read_at(&mut bytes, shape.offset(slot)).context("read", path)?;
+        one_is_blank |= is_zero(&bytes);
         let Ok((raw, body)) = RawHeader::ref_from_prefix(&bytes) else { continue };
         let crc = crc32c::crc32c(bytes.get(CRC_START..).unwrap_or_default());
         if raw.magic != shape.magic || raw.crc.get() != crc {
@@ -216,7 +232,7 @@ fn read(file: &dyn StorageFile, path: &str, shape: &Shape) -> Result<Option<(u64
         }
     }
     match newest {
-        None if !blank => Err(damaged(path)),
+        None if !one_is_blank => Err(damaged(path)),
         newest => Ok(newest),
     }
 }

@@ -15,7 +15,7 @@ fn open(storage: &SharedStorage) -> Result<(TwoSlotFile, Option<Vec<u8>>), Journ
 
 /// What is written by the `number`-th write, longer and shorter ones in turn.
 fn content(number: u64) -> Vec<u8> {
-    let length = [3, 0, 700, TWO_SLOT_BYTES_MAX][number as usize % 4];
+    let length = [3, 700, 0, TWO_SLOT_BYTES_MAX][number as usize % 4];
     (0..length as u64).map(|place| (number * 31 + place) as u8).collect()
 }
 
@@ -29,6 +29,7 @@ fn what_was_written_last_is_found() {
         for write in 1..=10 {
             file.write(&content(10 * number + write)).unwrap();
         }
+        assert!(matches!(file.write(&[1; TWO_SLOT_BYTES_MAX + 1]), Err(JournalError::Option(_))));
     }
 }
 
@@ -87,13 +88,15 @@ fn damage_leaves_the_older_slot_or_is_told() {
     let (_, mut random) = seeded(42);
     let (storage, shared) = fake();
     let (mut file, _) = open(&shared).unwrap();
-    file.write(&content(2)).unwrap();
-    file.write(&content(3)).unwrap();
+    // The first one goes to both slots.
+    for number in 1..4 {
+        file.write(&content(number)).unwrap();
+    }
     for _ in 0..500 {
         let damaged = storage.copy();
-        damaged.flip_bit(PATH, random.random_range(0..4096), random.random_range(0..8));
+        damaged.flip_bit(PATH, random.random_range(0..8192), random.random_range(0..8));
         assert_eq!(open(&damaged.shared()).unwrap().1, Some(content(2)), "the newer slot is damaged");
-        damaged.flip_bit(PATH, random.random_range(4096..8192), random.random_range(0..8));
+        damaged.flip_bit(PATH, random.random_range(8192..16384), random.random_range(0..8));
         let error = open(&damaged.shared()).unwrap_err();
         assert!(matches!(&error, JournalError::DamagedMark { file } if file == PATH), "{error}");
     }
@@ -105,12 +108,14 @@ fn another_version_is_refused_by_name() {
     let (mut file, _) = open(&storage).unwrap();
     file.write(b"anything").unwrap();
     let raw = storage.open(PATH, Access::ReadWrite).unwrap();
-    let mut slot = vec![0; 4096];
-    raw.read_at(&mut slot, 4096).unwrap();
-    slot[12] = 2;
-    let crc = crc32c::crc32c(&slot[12..]);
-    slot[8..12].copy_from_slice(&crc.to_le_bytes());
-    raw.write_all_at(&slot, 4096).unwrap();
+    for offset in [0, 8192] {
+        let mut slot = vec![0; 8192];
+        raw.read_at(&mut slot, offset).unwrap();
+        slot[12] = 2;
+        let crc = crc32c::crc32c(&slot[12..]);
+        slot[8..12].copy_from_slice(&crc.to_le_bytes());
+        raw.write_all_at(&slot, offset).unwrap();
+    }
     let error = open(&storage).unwrap_err();
     assert!(matches!(error, JournalError::WrongVersion { found: 2, supported: 1, .. }), "{error}");
 }
