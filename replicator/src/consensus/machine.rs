@@ -88,7 +88,11 @@ impl Machine {
         let kept = membership.clone();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).membership =
             StoredMembership::new(Some(id), membership.clone());
-        Ok(Box::new(move |record| record.membership = Some((id, kept))))
+        Ok(Box::new(move |record| {
+            record.membership = Some((id, kept));
+            // The log holds it now.
+            record.founding = None;
+        }))
     }
 
     /// The newest snapshot whose place in the log is known.

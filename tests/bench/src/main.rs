@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod consensus;
 mod core;
 mod engine;
 mod machine;
@@ -43,6 +44,8 @@ enum Group {
     Machine,
     /// The exchange alone, and with its events handed to another thread.
     Core,
+    /// The consensus alone, one and three members.
+    Consensus,
     /// The whole pipeline in this process, journal in memory and on disk.
     Pipeline,
     /// The server over TCP.
@@ -56,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted = |group| args.groups.is_empty() || args.groups.contains(&group);
     let folder = tempfile::tempdir_in(&args.folder)?;
     let mut table = Table::new(args.json);
-    if wanted(Group::Machine) || wanted(Group::Tcp) || wanted(Group::Pipeline) {
+    if wanted(Group::Machine) || wanted(Group::Tcp) || wanted(Group::Pipeline) || wanted(Group::Consensus) {
         machine::measure(&mut table, folder.path())?;
     }
     if wanted(Group::Core) {
@@ -64,6 +67,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Pipeline) {
         engine::run(&mut table, folder.path(), if args.quick { 500_000 } else { 5_000_000 }, args.seed)?;
+    }
+    if wanted(Group::Consensus) {
+        consensus::run(&mut table, folder.path(), args.quick)?;
     }
     if wanted(Group::Storage) {
         let orders: &[u64] = if args.quick { &[100_000] } else { &[1_000_000, 5_000_000] };
