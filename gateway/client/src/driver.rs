@@ -23,8 +23,6 @@ const READ_BUFFER: usize = 256 * 1024;
 const READS_MAX: usize = 4;
 /// Longest wait between two looks at the clock.
 const WAIT_MAX: Duration = Duration::from_millis(200);
-/// How long one address is tried.
-const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Events kept while a blocking call waits for its answer; it stops reading beyond.
 const EVENTS_KEPT_MAX: usize = 1 << 20;
 
@@ -295,7 +293,7 @@ impl Client {
         let Some(address) = self.session.connect_due(self.now()) else { return };
         self.buffered = 0;
         self.blocked = false;
-        match connect(&address) {
+        match connect(&address, self.session.connect_limit()) {
             Ok(socket) => {
                 self.socket = Some(socket);
                 self.session.connected(self.now());
@@ -328,7 +326,8 @@ impl Client {
     /// Waits until the socket has something, or takes something where it did not before.
     fn wait(&self, timeout: Duration) {
         let Some(socket) = &self.socket else { return };
-        let timeout = timeout.min(WAIT_MAX);
+        let due = self.session.deadline().map_or(WAIT_MAX, |due| due.saturating_sub(self.now()));
+        let timeout = timeout.min(WAIT_MAX).min(due);
         if timeout.is_zero() {
             return;
         }
@@ -374,10 +373,10 @@ impl Client {
     }
 }
 
-fn connect(address: &str) -> io::Result<TcpStream> {
+fn connect(address: &str, limit: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for resolved in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&resolved, CONNECT_LIMIT) {
+        match TcpStream::connect_timeout(&resolved, limit) {
             Ok(socket) => {
                 socket.set_nodelay(true)?;
                 socket.set_nonblocking(true)?;

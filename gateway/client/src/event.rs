@@ -47,6 +47,10 @@ pub enum ConnectionLoss {
     Silent,
     /// The login was not answered in time.
     LoginTimeout,
+    /// A request or a query was not answered in time, and nothing else was heard.
+    Unanswered,
+    /// The member doesn't lead, and knows nobody who does.
+    NotLeader,
     /// The session has another live connection, or what was asked for is not there; it is tried again.
     SessionNotAvailable,
     /// The member named the leader.
@@ -85,6 +89,8 @@ impl std::fmt::Display for ConnectionLoss {
         match self {
             Self::ConnectFailed(reason) | Self::Closed(reason) => f.write_str(reason),
             Self::Silent => f.write_str("the server was silent for too long"),
+            Self::Unanswered => f.write_str("the server left something unanswered for too long"),
+            Self::NotLeader => f.write_str("the member doesn't lead and knows no leader"),
             Self::LoginTimeout => f.write_str("the login was not answered in time"),
             Self::SessionNotAvailable => LoginRejection::SessionNotAvailable.fmt(f),
             Self::Redirected(leader) => write!(f, "the leader is {leader}"),

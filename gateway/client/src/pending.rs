@@ -12,8 +12,12 @@ struct Entry {
     kind: FrameKind,
     /// It has its outcome, but an older one does not yet.
     settled: bool,
-    /// A dead connection sent it, so it did nothing there.
-    not_logged_in: bool,
+    /// How often it was sent.
+    sent: u32,
+    /// How often that came to nothing, since a dead connection had sent it. A late report of that may come when it has been
+    /// sent again already, also in a later term of a member that led before, so only as many as it was sent say that
+    /// nothing happened.
+    not_logged_in: u32,
 }
 
 /// Requests by id. Ids have no gaps in here, so the place of one is its distance from the oldest.
@@ -60,13 +64,14 @@ impl Pending {
     }
 
     /// Takes in the request of [`next_id`](Self::next_id) with its packet.
-    pub(crate) fn push(&mut self, kind: FrameKind, packet: &[u8]) {
+    pub(crate) fn push(&mut self, kind: FrameKind, packet: &[u8], is_sent: bool) {
         debug_assert!(!self.is_full(), "submit checks the window first");
         self.entries.push_back(Entry {
             length: packet.len() as u16,
             kind,
             settled: false,
-            not_logged_in: false,
+            sent: is_sent.into(),
+            not_logged_in: 0,
         });
         self.packets.extend(packet);
         self.unsettled += 1;
@@ -78,10 +83,10 @@ impl Pending {
         (!entry.settled).then_some(entry.kind)
     }
 
-    /// Marks that a dead connection sent the request: it must be sent again.
+    /// Counts that a dead connection sent the request: it must be sent again.
     pub(crate) fn mark_not_logged_in(&mut self, id: RequestId) {
         if let Some(entry) = self.place(id).and_then(|place| self.entries.get_mut(place)) {
-            entry.not_logged_in = true;
+            entry.not_logged_in = entry.not_logged_in.saturating_add(1);
         }
     }
 
@@ -109,7 +114,7 @@ impl Pending {
             let (packet, behind) = rest.split_at(usize::from(entry.length));
             rest = behind;
             if !entry.settled && id > highest.0 {
-                entry.not_logged_in = false;
+                entry.sent = entry.sent.saturating_add(1);
                 out.extend_from_slice(packet);
                 resent += 1;
             }
@@ -117,12 +122,12 @@ impl Pending {
         resent
     }
 
-    /// The oldest request up to `highest` that has no outcome, and whether a dead connection sent it.
+    /// The oldest request up to `highest` that has no outcome, and whether it is known to have done nothing.
     pub(crate) fn oldest_unsettled(&self, highest: RequestId) -> Option<(RequestId, bool)> {
         (self.oldest..=highest.0)
             .zip(&self.entries)
             .find(|(_, entry)| !entry.settled)
-            .map(|(id, entry)| (RequestId(id), entry.not_logged_in))
+            .map(|(id, entry)| (RequestId(id), entry.not_logged_in >= entry.sent))
     }
 
     fn place(&self, id: RequestId) -> Option<usize> {

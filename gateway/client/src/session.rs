@@ -1,5 +1,5 @@
 //! The client's side of a session as a value: bytes and time in, bytes to send and events out. It owns ids, report
-//! numbers, resends, heartbeats and back-off. It must not touch a socket or read a clock.
+//! numbers, resends, heartbeats and the way from member to member. It must not touch a socket or read a clock.
 //!
 //! ```text
 //!            connect_due          connected           facts complete
@@ -9,6 +9,7 @@
 //! ```
 
 mod inbound;
+mod reach;
 
 use std::time::Duration;
 
@@ -23,16 +24,10 @@ use crate::greeting::Greeting;
 use crate::pending::Pending;
 use crate::{ClientConfig, ClientError, ClientEvent, ConnectionLoss, Outcome, Start, SubmitError};
 
-/// Pause before the second try to connect; it doubles with each try.
-const BACK_OFF_FIRST: Duration = Duration::from_millis(10);
-/// Longest pause between two tries.
-const BACK_OFF_LAST: Duration = Duration::from_millis(500);
-/// How long a login may take: the server verifies passwords one after the other.
-const LOGIN_LIMIT: Duration = Duration::from_secs(10);
+use reach::Reach;
+
 /// How long a session that is not available is asked for: the server holds a dead connection for its silence limit.
 const SESSION_PATIENCE: Duration = Duration::from_secs(SILENCE_SECONDS + 10);
-/// Redirects followed at once; after as many the client backs off.
-const REDIRECTS_MAX: u32 = 4;
 /// Sent bytes are dropped from the front of the buffer once they are this many.
 const SENT_KEPT_MAX: usize = 1 << 20;
 
@@ -90,15 +85,16 @@ pub struct ClientSession {
     replayed_until: ReportNumber,
     out: Vec<u8>,
     out_sent: usize,
-    address_next: usize,
+    reach: Reach,
     address: String,
-    redirect: Option<String>,
-    redirects: u32,
-    failures: u32,
     unavailable_since: Option<Duration>,
     last_heard: Duration,
     last_sent: Duration,
+    /// Since when something is unanswered on a live connection.
+    waiting_since: Option<Duration>,
     query_last: u64,
+    /// Queries of this connection that are not answered.
+    queries_open: u64,
 }
 
 impl ClientSession {
@@ -122,15 +118,14 @@ impl ClientSession {
             replayed_until: ReportNumber(0),
             out: Vec::new(),
             out_sent: 0,
-            address_next: 0,
+            reach: Reach::new(&config),
             address: String::new(),
-            redirect: None,
-            redirects: 0,
-            failures: 0,
             unavailable_since: None,
             last_heard: Duration::ZERO,
             last_sent: Duration::ZERO,
+            waiting_since: None,
             query_last: 0,
+            queries_open: 0,
             config,
         })
     }
@@ -163,8 +158,9 @@ impl ClientSession {
         let kind = kind.ok_or(SubmitError::NotAllowed)?;
         let start = self.out.len();
         soupbin::write_packet(&Packet::Unsequenced(frame.as_bytes()), &mut self.out);
-        self.pending.push(kind, &self.out[start..]);
-        if !matches!(self.link, Link::Live) {
+        let is_live = self.is_live();
+        self.pending.push(kind, &self.out[start..], is_live);
+        if !is_live {
             self.out.truncate(start);
         }
         Ok(request_id)
@@ -191,6 +187,7 @@ impl ClientSession {
             return None;
         }
         self.query_last += 1;
+        self.queries_open += 1;
         let frame = question(RequestId(self.query_last)).encode();
         soupbin::write_packet(&Packet::Unsequenced(frame.as_bytes()), &mut self.out);
         Some(QueryId(self.query_last))
@@ -214,16 +211,15 @@ impl ClientSession {
             Link::Waiting { until } if now >= until => {}
             _ => return None,
         }
-        self.address = match self.redirect.take() {
-            Some(leader) => leader,
-            None => {
-                let address = self.config.addresses[self.address_next % self.config.addresses.len()].clone();
-                self.address_next += 1;
-                address
-            }
-        };
+        self.address = self.reach.next();
         self.link = Link::Connecting;
         Some(self.address.clone())
+    }
+
+    /// How long the connection asked for may take to be built.
+    #[must_use]
+    pub fn connect_limit(&self) -> Duration {
+        self.reach.connect_limit()
     }
 
     /// The connection asked for is there.
@@ -231,6 +227,7 @@ impl ClientSession {
         self.out.clear();
         self.out_sent = 0;
         (self.last_heard, self.last_sent) = (now, now);
+        (self.waiting_since, self.queries_open) = (None, 0);
         let (session, next) = match self.place {
             Some(place) => (soupbin::session_name(place.trading_day), place.last_report.0 + 1),
             None => (*b"          ", u64::from(self.config.start == Start::DayStart)),
@@ -242,24 +239,15 @@ impl ClientSession {
             next,
         };
         soupbin::write_packet(&Packet::LoginRequest(login), &mut self.out);
-        self.link = Link::Greeting(Greeting::new(now + LOGIN_LIMIT));
+        self.link = Link::Greeting(Greeting::new(now + self.reach.login_limit()));
     }
 
     /// The connection ended, or could not be built. Nothing received and not yet taken from it counts any more.
     pub fn disconnected(&mut self, now: Duration, loss: ConnectionLoss, on_event: OnEvent<'_>) {
         self.out.clear();
         self.out_sent = 0;
-        let until = match &loss {
-            ConnectionLoss::DayEnded => now,
-            ConnectionLoss::Redirected(_) if self.redirects < REDIRECTS_MAX => {
-                self.redirects += 1;
-                now
-            }
-            _ => now + back_off(self.failures),
-        };
-        if until > now {
-            self.failures = self.failures.saturating_add(1);
-        }
+        let was_let_in = matches!(self.link, Link::Live | Link::Replaying | Link::Leaving);
+        let until = now + self.reach.pause(&loss, was_let_in);
         let ended = matches!(self.link, Link::Ended(_));
         let leaving = matches!(self.link, Link::Leaving);
         let planned = matches!(loss, ConnectionLoss::DayEnded | ConnectionLoss::Redirected(_));
@@ -276,15 +264,17 @@ impl ClientSession {
         }
     }
 
-    /// Time passes: heartbeats, silence, limits. Call it at least every few hundred milliseconds.
+    /// Time passes: heartbeats, silence, limits. Call it when [`deadline`](Self::deadline) says so.
     pub fn tick(&mut self, now: Duration, on_event: OnEvent<'_>) {
+        let is_unanswered = self.is_unanswered(now);
         let limit = match &self.link {
             Link::Greeting(greeting) if now >= greeting.deadline => ConnectionLoss::LoginTimeout,
             Link::Live | Link::Replaying | Link::Leaving
-                if now >= self.last_heard + Duration::from_secs(SILENCE_SECONDS) =>
+                if now >= self.last_heard + self.config.silence_limit =>
             {
                 ConnectionLoss::Silent
             }
+            Link::Live if is_unanswered => ConnectionLoss::Unanswered,
             Link::Live | Link::Replaying => {
                 if self.outgoing().is_empty()
                     && now >= self.last_sent + Duration::from_secs(HEARTBEAT_SECONDS)
@@ -298,13 +288,49 @@ impl ClientSession {
         self.disconnected(now, limit, on_event);
     }
 
+    /// When [`tick`](Self::tick) must be called next, at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let silence = self.last_heard + self.config.silence_limit;
+        // What can't be written says that the client is there, too.
+        let heartbeat = match self.outgoing().is_empty() {
+            true => self.last_sent + Duration::from_secs(HEARTBEAT_SECONDS),
+            false => silence,
+        };
+        match &self.link {
+            Link::Greeting(greeting) => Some(greeting.deadline),
+            Link::Live => {
+                let unanswered = self.unanswered_at().unwrap_or(silence);
+                Some(silence.min(heartbeat).min(unanswered))
+            }
+            Link::Replaying => Some(silence.min(heartbeat)),
+            Link::Leaving => Some(silence),
+            Link::Waiting { until } => Some(*until),
+            Link::Connecting | Link::Ended(_) => None,
+        }
+    }
+
+    /// Looks whether something is unanswered, and whether that is so for too long.
+    fn is_unanswered(&mut self, now: Duration) -> bool {
+        if self.pending.unsettled() == 0 && self.queries_open == 0 {
+            self.waiting_since = None;
+        } else {
+            self.waiting_since.get_or_insert(now);
+        }
+        self.unanswered_at().is_some_and(|at| now >= at)
+    }
+
+    fn unanswered_at(&self) -> Option<Duration> {
+        Some(self.waiting_since?.max(self.last_heard) + self.reach.answer_limit()?)
+    }
+
     fn end(&mut self, error: ClientError, on_event: OnEvent<'_>) {
         self.link = Link::Ended(error);
         self.out.clear();
         self.out_sent = 0;
-        while let Some((request_id, not_logged_in)) = self.pending.oldest_unsettled(RequestId(u64::MAX - 1)) {
+        while let Some((request_id, did_nothing)) = self.pending.oldest_unsettled(RequestId(u64::MAX - 1)) {
             self.pending.settle(request_id);
-            let outcome = if not_logged_in { Outcome::NotProcessed } else { Outcome::Unknown };
+            let outcome = if did_nothing { Outcome::NotProcessed } else { Outcome::Unknown };
             on_event(ClientEvent::Outcome(request_id, outcome));
         }
     }
@@ -386,8 +412,4 @@ impl ClientSession {
 
 fn kind_of(frame: &[u8]) -> Option<FrameKind> {
     FrameHeader::read(frame).ok()?.kind()
-}
-
-fn back_off(failures: u32) -> Duration {
-    BACK_OFF_FIRST.saturating_mul(1 << failures.min(10)).min(BACK_OFF_LAST)
 }

@@ -1,5 +1,6 @@
 //! The session against a fake venue: every place at which a connection or the server can fail, and random ones.
 
+mod cluster;
 mod exhaustive;
 mod random;
 mod rules;
@@ -98,10 +99,15 @@ impl Rig {
         self.now += by;
         self.act(|client, now, on_event| client.tick(now, on_event));
         self.close_unwanted();
-        if self.client.connect_due(self.now).is_some() {
-            self.connection = Some(self.venue.connect());
+        let Some(address) = self.client.connect_due(self.now) else { return };
+        self.connection = self.venue.connect(&address);
+        if self.connection.is_some() {
             self.to_client.clear();
             self.client.connected(self.now);
+        } else {
+            self.act(|client, now, on_event| {
+                client.disconnected(now, ConnectionLoss::ConnectFailed(address), on_event);
+            });
         }
     }
 
@@ -128,10 +134,12 @@ impl Rig {
         let moved = self.venue.take_output(connection, count);
         let count = moved.len();
         self.to_client.extend(moved);
-        let bytes = std::mem::take(&mut self.to_client);
-        let mut taken = 0;
-        self.act(|client, now, on_event| taken = client.received(&bytes, now, on_event));
-        self.to_client = bytes[taken..].to_vec();
+        if count > 0 {
+            let bytes = std::mem::take(&mut self.to_client);
+            let mut taken = 0;
+            self.act(|client, now, on_event| taken = client.received(&bytes, now, on_event));
+            self.to_client = bytes[taken..].to_vec();
+        }
         self.close_unwanted();
         if self.connection == Some(connection) && self.venue.has_closed(connection) {
             self.cut();
@@ -166,6 +174,7 @@ impl Rig {
 
     /// Runs undisturbed until every request has its outcome.
     fn finish(&mut self) {
+        self.venue.mend();
         for _ in 0..2_000 {
             if self.outcomes.len() == self.submitted.len() && self.client.is_live() {
                 return;

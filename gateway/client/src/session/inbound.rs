@@ -9,6 +9,9 @@ use super::{ClientSession, Link, OnEvent, Place, QueryId, SESSION_PATIENCE};
 use crate::greeting;
 use crate::{ClientError, ClientEvent, ConnectionLoss, LoggedIn, LoginRejection, Outcome, ServerFault};
 
+/// Reason byte of a rejected login: the member doesn't lead.
+const NOT_LEADER: u8 = b'L';
+
 impl ClientSession {
     /// Takes what the server sent, in order; how many bytes were whole packets. The caller keeps the rest, gives it again
     /// with what follows, and drops it when the connection ends.
@@ -74,7 +77,6 @@ impl ClientSession {
         let (name, value) = text.split_once('=').unwrap_or((&text, ""));
         on_event(ClientEvent::Fact(text.to_string()));
         if name == "leader" && !value.is_empty() {
-            self.redirect = Some(value.to_owned());
             self.disconnected(now, ConnectionLoss::Redirected(value.to_owned()), on_event);
             return Ok(());
         }
@@ -87,7 +89,11 @@ impl ClientSession {
     }
 
     fn logged_in(&mut self, login: greeting::Login, on_event: OnEvent<'_>) {
-        (self.failures, self.redirects, self.unavailable_since) = (0, 0, None);
+        self.unavailable_since = None;
+        self.reach.logged_in();
+        if self.pending.unsettled() == 0 {
+            self.reach.answered();
+        }
         let last_report = ReportNumber(login.next.0 - 1);
         self.place = Some(Place { trading_day: login.trading_day, last_report });
         self.link = Link::Replaying;
@@ -116,6 +122,9 @@ impl ClientSession {
     }
 
     fn login_rejected(&mut self, reason: u8, now: Duration, on_event: OnEvent<'_>) {
+        if reason == NOT_LEADER {
+            return self.disconnected(now, ConnectionLoss::NotLeader, on_event);
+        }
         if reason != b'S' {
             return self.end(ClientError::Login(LoginRejection::NotAuthorized), on_event);
         }
@@ -182,17 +191,24 @@ impl ClientSession {
             None => return Ok(None),
         };
         self.pending.settle(request_id);
+        self.reach.answered();
         Ok(Some((request_id, outcome)))
     }
 
     fn unsequenced(&mut self, frame: &[u8], on_event: OnEvent<'_>) -> Result<(), ServerFault> {
+        self.reach.answered();
         match Unsequenced::decode(frame)? {
-            Unsequenced::Depth(id, depth) => on_event(ClientEvent::Depth(QueryId(id.0), depth)),
+            Unsequenced::Depth(id, depth) => {
+                self.query_answered();
+                on_event(ClientEvent::Depth(QueryId(id.0), depth));
+            }
             Unsequenced::InstrumentDefinition(id, definition) => {
+                self.query_answered();
                 on_event(ClientEvent::Instrument(QueryId(id.0), definition));
             }
             Unsequenced::Refused(refused) => match refused.request_kind {
                 Some(FrameKind::DepthQuery | FrameKind::InstrumentQuery) => {
+                    self.query_answered();
                     on_event(ClientEvent::QueryRefused(QueryId(refused.request_id.0), refused));
                 }
                 _ if self.pending.settle(refused.request_id) => {
@@ -205,6 +221,10 @@ impl ClientSession {
             }
         }
         Ok(())
+    }
+
+    fn query_answered(&mut self) {
+        self.queries_open = self.queries_open.saturating_sub(1);
     }
 
     /// Once the reports up to the login's last one are here, what the server moved past without one never happened.

@@ -2,7 +2,8 @@
 
 use protocol::soupbin::{Packet, session_name, write_packet};
 use protocol::{
-    AdminDone, Event, FrameHeader, FrameKind, Output, REPORT_STRIDE, Recipient, Report, Sequence, Timestamp,
+    AdminDone, Event, FrameHeader, FrameKind, Output, REPORT_STRIDE, Recipient, RejectReason, Rejected,
+    Report, Sequence, Timestamp,
 };
 
 use super::*;
@@ -190,7 +191,7 @@ fn a_rejected_login_ends_at_once_or_after_patience() {
         }
     }
     assert_eq!(bench.session.ended(), Some(&ClientError::Login(LoginRejection::SessionNotAvailable)));
-    assert!((40..70).contains(&tries), "{tries} tries, backed off to two a second");
+    assert!((90..220).contains(&tries), "{tries} tries, backed off to about five a second");
 }
 
 #[test]
@@ -237,18 +238,115 @@ fn heartbeats_go_out_and_silence_ends_a_connection() {
 #[test]
 fn a_leader_is_followed_and_a_ring_of_them_is_not_chased() {
     let mut bench = Bench::new(|_| {});
-    for round in 0..8 {
+    for round in 0..10 {
         bench.send(&[Packet::Debug(b"leader=other:2")]);
         let due = bench.session.connect_due(bench.now);
-        if round < 4 {
+        if round % 5 < 4 {
             assert_eq!(due.as_deref(), Some("other:2"));
         } else {
             assert_eq!(due, None, "redirect {round} is not followed at once");
             bench.now += Duration::from_secs(1);
-            assert_eq!(bench.session.connect_due(bench.now).as_deref(), Some("other:2"));
+            assert_eq!(bench.session.connect_due(bench.now).as_deref(), Some("venue:1"), "the list's turn");
         }
         bench.session.connected(bench.now);
     }
+}
+
+#[test]
+fn members_are_tried_in_turn_and_each_round_waits_longer() {
+    let members: Vec<String> = ["a:1", "b:1", "c:1"].map(str::to_owned).to_vec();
+    let mut bench = Bench::new(|config| (config.addresses, config.seed) = (members.clone(), 9));
+    let mut pauses = Vec::new();
+    for attempt in 1..30 {
+        bench.send(&[Packet::LoginRejected(b'L')]);
+        let retry_at = bench.session.retry_at().expect("a member that doesn't lead is no reason to end");
+        if attempt % 3 != 0 {
+            assert_eq!(retry_at, bench.now, "the next member is tried at once");
+        } else {
+            pauses.push((retry_at - bench.now).as_millis());
+        }
+        bench.now = retry_at;
+        assert_eq!(bench.session.connect_due(bench.now).as_deref(), Some(members[attempt % 3].as_str()));
+        bench.session.connected(bench.now);
+    }
+    for (pause, whole) in pauses.iter().zip([10, 20, 40, 80, 160, 250, 250, 250, 250]) {
+        assert!((whole / 2..=whole).contains(pause), "{pauses:?}");
+    }
+    assert!(pauses.windows(2).any(|two| two[0] * 2 != two[1]), "not all clients come at once: {pauses:?}");
+}
+
+#[test]
+fn what_is_unanswered_for_too_long_ends_a_connection_and_the_next_may_take_longer() {
+    let mut bench = Bench::new(|config| config.answer_limit = Some(Duration::from_millis(300)));
+    bench.greet(1, 1, 0, 0, 1);
+    let tick = |bench: &mut Bench, ms: u64| {
+        bench.now += Duration::from_millis(ms);
+        let events = &mut bench.events;
+        bench.session.tick(bench.now, &mut |event| events.push(event));
+        bench.session.is_connected()
+    };
+    assert!(tick(&mut bench, 2_900), "nothing was asked");
+    bench.session.submit(request(1)).expect("taken");
+    assert!(tick(&mut bench, 0) && tick(&mut bench, 299));
+    bench.send(&[Packet::ServerHeartbeat]);
+    assert!(tick(&mut bench, 299), "it is there, if slow");
+    assert_eq!(bench.session.deadline(), Some(bench.now + Duration::from_millis(1)));
+    assert!(!tick(&mut bench, 1));
+    assert_eq!(bench.events.last(), Some(&ClientEvent::Disconnected(ConnectionLoss::Unanswered)));
+    // A login has the same limit, doubled with each time in a row that nothing came of it.
+    for limit in [300, 600, 1_200] {
+        bench.now += Duration::from_secs(1);
+        bench.connect();
+        assert!(tick(&mut bench, limit - 1));
+        assert!(!tick(&mut bench, 1), "{limit}");
+        assert_eq!(bench.events.last(), Some(&ClientEvent::Disconnected(ConnectionLoss::LoginTimeout)));
+    }
+    bench.now += Duration::from_secs(1);
+    bench.connect();
+    bench.greet(1, 1, 0, 0, 1);
+    assert!(tick(&mut bench, 0) && tick(&mut bench, 4_799), "the request is waited for as long");
+    bench.send(&[Packet::Sequenced(&rejected(1, 1, RejectReason::QuantityZero))]);
+    assert_eq!(bench.session.pending(), 0);
+    bench.session.query_depth(InstrumentId(1), 5).expect("live");
+    assert!(tick(&mut bench, 0) && tick(&mut bench, 299));
+    assert!(!tick(&mut bench, 1), "an answer makes it short again; a query counts too");
+}
+
+#[test]
+fn only_as_many_dead_sends_as_there_were_say_that_nothing_happened() {
+    let cases = [(0, Outcome::Unknown), (1, Outcome::Unknown), (2, Outcome::NotProcessed)];
+    for (dead, expected) in cases {
+        let mut bench = Bench::new(|_| {});
+        bench.greet(1, 1, 0, 0, 1);
+        bench.session.submit(request(1)).expect("taken");
+        bench.session.disconnected(bench.now, ConnectionLoss::Silent, &mut |_| {});
+        bench.now += Duration::from_secs(1);
+        bench.connect();
+        bench.greet(1, 1, 0, 0, 1);
+        for number in 1..=dead {
+            bench.send(&[Packet::Sequenced(&rejected(number, 1, RejectReason::NotLoggedIn))]);
+        }
+        bench.session.received(&[0, 0], bench.now, &mut |event| bench.events.push(event));
+        assert_eq!(bench.events.last(), Some(&ClientEvent::Outcome(RequestId(1), expected)), "{dead} of 2");
+    }
+}
+
+/// The report of that number that rejects that request.
+fn rejected(number: u64, request: u64, reason: RejectReason) -> Vec<u8> {
+    let event = Event::Rejected(Rejected {
+        to: Recipient { session: SessionId(7), number: ReportNumber(number) },
+        request_id: RequestId(request),
+        client_order_id: None,
+        highest_request_id: RequestId(request),
+        instrument: InstrumentId(1),
+        request_kind: None,
+        reason,
+    });
+    let output = Output { sequence: Sequence(number), log_time: Timestamp(1), event };
+    let mut stride = [0; REPORT_STRIDE];
+    Report { output, cl_ord_id: None }.encode(&mut stride).expect("a report");
+    let length = FrameHeader::read(&stride).expect("a frame").length();
+    stride[..length].to_vec()
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn serve(listener: &TcpListener, stop: &AtomicBool, requests_a_connection: usize
             std::thread::yield_now();
             continue;
         };
-        let connection = venue.connect();
+        let connection = venue.connect("venue").expect("it is up");
         socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
         let mut left = requests_a_connection;
         let mut buffer = [0; 4096];

@@ -14,6 +14,8 @@ use protocol::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::cluster::Cluster;
+
 /// What became of a request in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -22,7 +24,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Debug)]
-enum Item {
+pub(super) enum Item {
     Login(u32, soupbin::Login),
     Frame(u32, Vec<u8>),
     Disconnect(u32),
@@ -30,7 +32,11 @@ enum Item {
 }
 
 #[derive(Debug, Default)]
-struct Connection {
+pub(super) struct Connection {
+    /// Number of the member; 0 for a venue alone.
+    pub(super) member: usize,
+    /// Its member is stopped: bytes go nowhere.
+    frozen: bool,
     inbox: Vec<u8>,
     output: Vec<u8>,
     /// Day and number of the report that it gets next.
@@ -48,9 +54,9 @@ pub(super) struct Venue {
     day: u32,
     highest: u64,
     reports: BTreeMap<u32, Vec<Vec<u8>>>,
-    live: Option<u32>,
-    queue: VecDeque<Item>,
-    connections: BTreeMap<u32, Connection>,
+    pub(super) live: Option<u32>,
+    pub(super) queue: VecDeque<Item>,
+    pub(super) connections: BTreeMap<u32, Connection>,
     connection_last: u32,
     pub(super) truth: BTreeMap<RequestId, Verdict>,
     pub(super) refused: BTreeSet<RequestId>,
@@ -58,6 +64,8 @@ pub(super) struct Venue {
     pub(super) repeated: u32,
     /// A `leader=` that the next login is answered with.
     pub(super) leader: Option<String>,
+    /// `None` for a venue alone.
+    pub(super) cluster: Option<Cluster>,
 }
 
 const SESSION: SessionId = SessionId(7);
@@ -79,13 +87,35 @@ impl Venue {
             refused: BTreeSet::new(),
             repeated: 0,
             leader: None,
+            cluster: None,
         }
     }
 
-    pub(super) fn connect(&mut self) -> u32 {
+    /// A connection to an address; `None` where nobody is there.
+    pub(super) fn connect(&mut self, address: &str) -> Option<u32> {
+        let member = match &self.cluster {
+            Some(cluster) => cluster.member(address)?,
+            None => 0,
+        };
+        let frozen = self.cluster.as_ref().is_some_and(|cluster| cluster.is_stopped(member));
         self.connection_last += 1;
-        self.connections.insert(self.connection_last, Connection::default());
-        self.connection_last
+        let state = Connection { member, frozen, ..Connection::default() };
+        self.connections.insert(self.connection_last, state);
+        Some(self.connection_last)
+    }
+
+    /// The connection's member stops: what is on its way to the client still comes, and then nothing.
+    pub(super) fn freeze(&mut self, connection: u32) {
+        if let Some(state) = self.connections.get_mut(&connection) {
+            (state.frozen, state.cursor) = (true, None);
+        }
+    }
+
+    /// The connection ends, and the exchange need not hear of it.
+    pub(super) fn shut(&mut self, connection: u32) {
+        if let Some(state) = self.connections.get_mut(&connection) {
+            (state.closed, state.cursor) = (true, None);
+        }
     }
 
     pub(super) fn closed(&mut self, connection: u32) {
@@ -105,6 +135,9 @@ impl Venue {
     /// Takes bytes of a connection; whole packets go into the queue, as into an input ring.
     pub(super) fn receive(&mut self, connection: u32, bytes: &[u8]) {
         let Some(state) = self.connections.get_mut(&connection) else { return };
+        if state.frozen || state.closed {
+            return;
+        }
         state.inbox.extend_from_slice(bytes);
         let inbox = std::mem::take(&mut state.inbox);
         let mut at = 0;
@@ -141,13 +174,13 @@ impl Venue {
         self.send(connection, &Packet::Unsequenced(refused.encode().as_bytes()));
     }
 
-    fn send(&mut self, connection: u32, packet: &Packet<'_>) {
+    pub(super) fn send(&mut self, connection: u32, packet: &Packet<'_>) {
         if let Some(state) = self.connections.get_mut(&connection) {
             soupbin::write_packet(packet, &mut state.output);
         }
     }
 
-    fn close(&mut self, connection: u32) {
+    pub(super) fn close(&mut self, connection: u32) {
         if let Some(state) = self.connections.get_mut(&connection) {
             state.closed = true;
         }
@@ -198,6 +231,9 @@ impl Venue {
 
     fn login(&mut self, connection: u32, login: &soupbin::Login) {
         if !self.connections.contains_key(&connection) {
+            return;
+        }
+        if self.turn_away(connection) {
             return;
         }
         if let Some(leader) = self.leader.take() {
