@@ -155,11 +155,8 @@ impl Background {
                 let archiver = Archiver::open(house.segments.clone(), options.clone())?;
                 let archived = Arc::new(Mark::new(archiver.archived_sequence().0));
                 house.archived = Some(Arc::clone(&archived));
-                let (view, segments) = (view.clone(), house.segments.clone());
-                let interval = config.housekeeping_interval;
-                let work = move |stop: &Receiver<()>| {
-                    archive(archiver, &segments, &archived, &view, interval, stop);
-                };
+                let (view, interval) = (view.clone(), config.housekeeping_interval);
+                let work = move |stop: &Receiver<()>| archive(archiver, &archived, &view, interval, stop);
                 Some(Thread::spawn("archive", work).map_err(StartError::Thread)?)
             }
         };
@@ -246,22 +243,15 @@ fn housekeeping(house: &House, interval: Duration, stop: &Receiver<()>) {
     }
 }
 
-/// Whether the next segment to archive is committed to its end: a copy can't be taken back.
-fn may_archive(segments: &Segments, archived: Sequence, view: &EngineView) -> bool {
-    let next = segments.closed().into_iter().find(|closed| closed.last_sequence > archived);
-    next.is_some_and(|next| next.last_sequence <= view.marks().committed_sequence())
-}
-
 fn archive(
     mut archiver: Archiver,
-    segments: &Segments,
     archived: &Mark,
     view: &EngineView,
     interval: Duration,
     stop: &Receiver<()>,
 ) {
     while next_round(interval, stop) {
-        while may_archive(segments, archiver.archived_sequence(), view) {
+        loop {
             match archiver.run_once() {
                 Ok(Some(segment)) => {
                     archived.advance(segment.last_sequence.0);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use exchange::Exchange;
 use journaler::{Journal, JournalError, SharedStorage};
-use protocol::{Egress, Sequence};
+use protocol::Egress;
 use ring::{Ingress, PublishError, RingError};
 use snapshots::{Made, Progress, SnapshotError};
 
@@ -70,19 +70,18 @@ impl Engine {
     }
 
     /// Opens a member's data directory: as [`open`](Self::open), but the state is brought only up to what is known to be
-    /// committed: `committed`, if the journal goes so far, or the newest snapshot where that is newer. The rest of the journal
-    /// is not applied: the consensus, which gets the journal, will tell what becomes of it. The journal holds the
-    /// directory's lock, and must outlive the engine.
+    /// committed, as the journal tells, or a snapshot that is newer. The rest of the journal is not applied: the consensus,
+    /// which gets the journal, will tell what becomes of it. The journal holds the directory's lock, and must outlive the
+    /// engine. What it is as a Raft log is in [`Found::journal`](crate::Found).
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_member(
         storage: SharedStorage,
         config: &EngineConfig,
-        committed: Sequence,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Opened, Journal), OpenError> {
-        recovery::open_member(storage, config, committed, progress)
+        recovery::open_member(storage, config, progress)
     }
 
     /// Starts the engine's threads. The first frame is a start; then it takes what the ingress gives. `egress` is called

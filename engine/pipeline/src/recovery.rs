@@ -5,7 +5,8 @@ use std::fmt;
 
 use exchange::Exchange;
 use journaler::{
-    Journal, JournalError, JournalReader, Recovery, ReportLog, ReportReader, Segments, SharedStorage,
+    Journal, JournalError, JournalOptions, JournalReader, Recovery, ReportLog, ReportReader, Segments,
+    SharedStorage,
 };
 use protocol::{Output, ReportNumber, Sequence, SessionId, TradingDay};
 use snapshots::{Progress, RecoveryObserver, Refused, SnapshotError, SnapshotStore};
@@ -92,18 +93,19 @@ pub(crate) fn open(
     recover(storage, config, (journal, found), store, end, progress)
 }
 
-/// Opens a member's data directory, with the state after frame `committed`: or less, where the journal ends before it; or
-/// more, where a snapshot shows that more is committed.
+/// Opens a member's data directory, with the state after the last frame that the journal, or a snapshot that is newer,
+/// shows to be committed.
 pub(crate) fn open_member(
     storage: SharedStorage,
     config: &EngineConfig,
-    committed: Sequence,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Opened, Journal), OpenError> {
-    let (journal, found) = Journal::open(storage.clone(), config.journal.clone())?;
+    let options = JournalOptions { summarize: true, ..config.journal.clone() };
+    let (journal, found) = Journal::open(storage.clone(), options)?;
     let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
     let newest = store.list()?.last().copied().unwrap_or_default();
-    let end = journal.journaled_sequence().min(committed).max(newest);
+    let committed = found.log.as_ref().map_or(Sequence(0), |log| log.committed_sequence);
+    let end = committed.max(newest);
     let mut opened = recover(storage, config, (journal, found), store, end, progress)?;
     let Some(journal) = opened.journal.take() else { unreachable!("it was just put there") };
     Ok((opened, journal))

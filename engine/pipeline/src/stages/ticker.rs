@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::{Body, Checkpoint, Term, Tick, Timestamp};
+use protocol::{Body, Checkpoint, Tick, Timestamp};
 use ring::{Ingress, PublishError, Stage, Work};
 
 use super::own_frame;
@@ -19,12 +19,7 @@ pub(crate) enum Ticks {
     /// By a server alone: always; that at the last tick that the logic has applied.
     Alone,
     /// By a member: while what it publishes is proposed; the newest that a majority agrees on.
-    Member {
-        proposing: Proposing,
-        confirmed: ConfirmedCheckpoint,
-        /// The term of the last tick.
-        term: Option<Term>,
-    },
+    Member { proposing: Proposing, confirmed: ConfirmedCheckpoint },
 }
 
 /// Publishes a tick when the exchange's next deadline is due, and at least once an interval.
@@ -34,7 +29,8 @@ pub(crate) struct Ticker {
     clock: Clock,
     interval: Duration,
     last: Timestamp,
-    /// The deadline that the last tick was for. The exchange shows it until that tick is applied.
+    /// The deadline that the last tick was for. The exchange shows it until that tick is applied. Where the tick is dropped
+    /// with its term, the start of the next one moves log time past the deadline.
     served: Option<Timestamp>,
     shared: Arc<Shared>,
     control: Arc<Control>,
@@ -54,18 +50,10 @@ impl Ticker {
     }
 
     /// What a tick would carry; `None` if none may be published.
-    fn checkpoint(&mut self, logic: &LogicState) -> Option<Option<Checkpoint>> {
-        match &mut self.ticks {
+    fn checkpoint(&self, logic: &LogicState) -> Option<Option<Checkpoint>> {
+        match &self.ticks {
             Ticks::Alone => Some(logic.checkpoint),
-            Ticks::Member { proposing, confirmed, term } => {
-                let now = proposing.term();
-                if *term != now {
-                    // A tick of before may have been dropped with its term.
-                    *term = now;
-                    self.served = None;
-                }
-                now.map(|_| confirmed.get())
-            }
+            Ticks::Member { proposing, confirmed } => proposing.term().map(|_| confirmed.get()),
         }
     }
 }

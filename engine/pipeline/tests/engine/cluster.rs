@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use journaler::{Journal, SharedStorage};
+use journaler::{EntryKind, EntryReader, Journal, NewEntry, SharedStorage};
 use pipeline::{Engine, EngineConfig, EngineStepper, Feed, MemberParts, MemberPorts};
 use protocol::{Command, FrameHeader, FrameWriter, Sequence, Term};
 use replicator::{Lead, LeadState, Proposal, ProposalReceiver, Settled};
@@ -26,6 +26,8 @@ pub(crate) struct Consensus {
     pub(crate) waiting: Vec<u8>,
     /// Each entry's frames.
     pub(crate) entries: Vec<usize>,
+    /// Whether the journal is told of what is committed.
+    pub(crate) tells: bool,
     /// How often the input ring did not take all that it was given.
     pub(crate) refused: usize,
 }
@@ -41,7 +43,18 @@ impl Consensus {
         let settled = proposals.settled();
         let (waiting, entries) = (Vec::new(), Vec::new());
         let (journal, feed) = (Some(journal), Some(feed));
-        Self { lead, journal, feed, proposals, settled, lead_changed, waiting, entries, refused: 0 }
+        Self {
+            lead,
+            journal,
+            feed,
+            proposals,
+            settled,
+            lead_changed,
+            waiting,
+            entries,
+            tells: true,
+            refused: 0,
+        }
     }
 
     pub(crate) fn lead_in(&self, term: Option<u64>) {
@@ -81,17 +94,37 @@ impl Consensus {
     pub(crate) fn append(&mut self, frames: &[u8], term: Term) {
         let journal = self.journal.as_mut().expect("an open journal");
         let before = journal.journaled_sequence();
-        assert!(journal.push(frames), "an entry fits a batch of the journal");
-        let after = journal.write(term).expect("the journal writes");
+        let entry = NewEntry { term, kind: EntryKind::Frames, payload: frames };
+        let after = journal.append_entries(&[entry]).expect("the journal takes the entry");
         self.entries.push((after.0 - before.0) as usize);
     }
 
-    /// Feeds at most `frames` of the waiting frames; whether any was taken.
+    /// Takes all that the journal has and the engine was not fed.
+    pub(crate) fn catch_up(&mut self, storage: &SharedStorage) {
+        let end = self.journal.as_ref().expect("an open journal").index() + 1;
+        let fed = self.feed.as_ref().expect("a feed").fed();
+        let mut reader = EntryReader::open(storage.clone()).expect("the journal opens");
+        let mut from = reader.entry_at(fed).expect("an entry").index + 1;
+        while from < end {
+            for entry in reader.read(from, end, 1 << 16).expect("entries") {
+                let known = (fed.0 + 1).saturating_sub(entry.first_sequence.0) as usize;
+                let skipped = lengths(&entry.payload).take(known).sum::<usize>();
+                self.waiting.extend_from_slice(&entry.payload[skipped..]);
+                from = entry.index + 1;
+            }
+        }
+    }
+
+    /// Feeds at most `frames` of the waiting frames; whether any was taken. When all are fed, all is committed.
     pub(crate) fn feed(&mut self, frames: usize) -> bool {
         let end = lengths(&self.waiting).take(frames).sum::<usize>();
         let taken = self.feed.as_mut().expect("a feed").push(&self.waiting[..end]);
         self.waiting.drain(..taken);
         self.refused += usize::from(taken < end);
+        if self.tells && self.waiting.is_empty() {
+            let journal = self.journal.as_mut().expect("an open journal");
+            journal.set_committed(journal.index());
+        }
         taken > 0
     }
 }
@@ -136,9 +169,9 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn open(storage: &SharedStorage, config: &EngineConfig, committed: Sequence) -> Self {
-        let (opened, journal) = Engine::open_member(storage.clone(), config, committed, &mut |_| ())
-            .expect("the data directory opens");
+    pub(crate) fn open(storage: &SharedStorage, config: &EngineConfig) -> Self {
+        let (opened, journal) =
+            Engine::open_member(storage.clone(), config, &mut |_| ()).expect("the data directory opens");
         let (lead, recorder) = (Lead::new(), Recorder::default());
         let (parts, needed) = parts(&lead);
         let egress = Box::new(recorder.clone());

@@ -18,7 +18,7 @@ use crate::support::*;
 
 /// A fresh member that leads in term 1.
 fn leader(storage: &SharedStorage, config: &EngineConfig) -> Member {
-    let mut member = Member::open(storage, config, Sequence(0));
+    let mut member = Member::open(storage, config);
     member.consensus.lead_in(Some(1));
     member.settle();
     member
@@ -106,7 +106,7 @@ fn only_what_was_published_under_a_leadership_is_proposed_in_it() {
         ("L7 . 1 . L- L9 2 . 3 .", "S 1 S 3"),
     ] {
         let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
-        let mut member = Member::open(&disk, &config(&time), Sequence(0));
+        let mut member = Member::open(&disk, &config(&time));
         for step in steps.split(' ') {
             match step.split_at(1) {
                 (".", "") => member.settle(),
@@ -122,7 +122,7 @@ fn only_what_was_published_under_a_leadership_is_proposed_in_it() {
 #[test]
 fn each_term_begins_with_a_start_of_its_own_time_under_that_term() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
-    let mut member = Member::open(&disk, &config(&time), Sequence(0));
+    let mut member = Member::open(&disk, &config(&time));
     for term in [3, 4, 9] {
         time.advance(milliseconds(10));
         member.consensus.lead_in(Some(term));
@@ -261,7 +261,7 @@ fn room_is_told_of_where_it_was_missing() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
     let mut config = config(&time);
     config.input_slots = 64;
-    let mut member = Member::open(&disk, &config, Sequence(0));
+    let mut member = Member::open(&disk, &config);
     let told = Arc::new(AtomicU64::new(0));
     let (count, calls) = (Arc::clone(&told), || told.load(Ordering::Relaxed));
     let feed = member.consensus.feed.as_mut().unwrap();
@@ -295,48 +295,61 @@ fn room_is_told_of_where_it_was_missing() {
 #[should_panic(expected = "not whole frames")]
 fn half_a_frame_is_not_fed() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
-    let mut member = Member::open(&disk, &config(&time), Sequence(0));
+    let mut member = Member::open(&disk, &config(&time));
     member.consensus.feed.as_mut().unwrap().push(&padded(&order(1))[..60]);
 }
 
 #[test]
 fn a_restart_applies_nothing_that_is_not_known_to_be_committed() {
-    let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
     let frames = flow_frames(seed(24), 1_000);
-    let (committed, tail) = frames.split_at(700);
-    let mut member = leader(&disk, &config(&time));
-    member.publish_all(committed);
-    let end = fed(&member);
-    let told = acknowledged(&member.recorder, &member.engine.view().report_reader());
-    let slots: Vec<u8> = tail.iter().flat_map(padded).collect();
-    member.consensus.append(&slots, Term(1));
-    let journaled = member.consensus.journal.as_ref().unwrap().journaled_sequence();
-    assert_eq!(journaled.0, end.0 + tail.len() as u64);
-    let state = member.engine.abandon().expect("the last state");
-    drop((member.consensus, member.ingress));
-
-    // What is known to be committed, and where the state then is.
-    let middle = Sequence(end.0 / 2);
-    for (known, expected) in [(end, end), (middle, middle), (Sequence(u64::MAX), journaled), (end, end)] {
-        let member = Member::open(&disk, &config(&time), known);
-        assert_eq!(fed(&member), expected);
-        let view = member.engine.view();
-        for mark in [view.marks().committed_sequence(), view.marks().applied_sequence()] {
-            assert_eq!(mark, expected);
+    // Whether the journal is told of the second third's commit, whether the last third is an uncommitted tail, whether
+    // the member stops in good order; and how much of it a start then applies.
+    for (tells, tail, clean, thirds) in [
+        (true, true, false, 2),
+        (false, true, false, 1),
+        (true, false, true, 3),
+        (true, true, true, 3),
+        (false, false, false, 1),
+    ] {
+        let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
+        let mut member = leader(&disk, &config(&time));
+        let mut ends = vec![Sequence(0)];
+        for (third, frames) in frames.chunks(frames.len().div_ceil(3)).enumerate() {
+            member.consensus.tells = third == 0 || tells;
+            if third == 2 && tail {
+                let slots: Vec<u8> = frames.iter().flat_map(padded).collect();
+                member.consensus.append(&slots, Term(1));
+                ends.push(member.consensus.journal.as_ref().unwrap().journaled_sequence());
+                if clean {
+                    member.consensus.waiting = slots;
+                }
+            } else {
+                member.publish_all(frames);
+                ends.push(fed(&member));
+            }
         }
-        let opened = member.engine.abandon().expect("a state");
-        assert_eq!(opened.state_hash(), replayed(&disk, expected).0.state_hash());
-    }
-    assert_eq!(replayed(&disk, end).0.state_hash(), state.state_hash());
+        let told = acknowledged(&member.recorder, &member.engine.view().report_reader());
+        if clean {
+            assert!(member.stop().is_some());
+        } else {
+            drop((member.engine, member.consensus, member.ingress));
+        }
 
-    // The tail turns out to be committed after all: the reports of before are still there, and go on.
-    let mut member = Member::open(&disk, &config(&time), end);
-    assert_eq!(still_there(&told, &member.engine.view().report_reader(), state.trading_day()), Ok(()));
-    member.consensus.waiting = slots;
-    member.settle();
-    let view = member.engine.view();
-    let exchange = member.stop().expect("a clean stop");
-    assert_eq!(outcome(&exchange, &view), alone(&frames));
+        let mut member = Member::open(&disk, &config(&time));
+        let view = member.engine.view();
+        let case = format!("tells {tells}, tail {tail}, clean {clean}");
+        assert_eq!(fed(&member), ends[thirds], "{case}");
+        for mark in [view.marks().committed_sequence(), view.marks().applied_sequence()] {
+            assert_eq!(mark, ends[thirds]);
+        }
+        // The rest turns out to be committed: the reports of before are there again, and all is as if nothing had been.
+        member.consensus.catch_up(&disk);
+        member.settle();
+        assert_eq!(fed(&member), ends[3], "{case}");
+        let exchange = member.stop().expect("a clean stop");
+        assert_eq!(still_there(&told, &view.report_reader(), exchange.trading_day()), Ok(()));
+        assert_eq!(outcome(&exchange, &view), alone(&frames), "{case}");
+    }
 }
 
 #[test]
@@ -375,26 +388,32 @@ fn snapshots_stay_within_what_is_committed_and_the_consensus_is_told_what_they_n
 
     // A restart that does not know how much of it is committed, though it is durable and reported.
     let committed = go_on(&mut member);
+    member.consensus.tells = false;
     let end = go_on(&mut member);
     member.engine.keep_house().expect("housekeeping");
     drop((member.engine, member.consensus, member.ingress));
-    let mut member = Member::open(&disk, &config, committed);
+    let mut member = Member::open(&disk, &config);
     let view = member.engine.view();
     assert_eq!((fed(&member), view.journal().durable_sequence()), (committed, end));
     assert_eq!(view.reports_durable_sequence(), end);
     let snapshot = member.engine.make_snapshot().expect("no error").expect("a confirmed checkpoint");
     assert!(*made.last().unwrap() < snapshot.header.sequence && snapshot.header.sequence < committed);
 
-    // A snapshot is as good as a commit: less can't be known.
+    // A snapshot shows what is committed too.
+    member.consensus.catch_up(&disk);
+    member.settle();
+    member.engine.keep_house().expect("housekeeping");
+    let snapshot = member.engine.make_snapshot().expect("no error").expect("a confirmed checkpoint");
+    assert!(snapshot.header.sequence > committed);
     drop((member.engine, member.consensus, member.ingress));
-    let member = Member::open(&disk, &config, Sequence(5));
+    let member = Member::open(&disk, &config);
     assert_eq!(fed(&member), snapshot.header.sequence);
 }
 
 #[test]
 fn ticks_come_from_a_leader_only_and_carry_only_what_is_confirmed() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
-    let mut member = Member::open(&disk, &config(&time), Sequence(0));
+    let mut member = Member::open(&disk, &config(&time));
     let second = |member: &mut Member| {
         time.advance(milliseconds(1_000));
         member.settle();
@@ -432,7 +451,7 @@ fn ticks_come_from_a_leader_only_and_carry_only_what_is_confirmed() {
 }
 
 #[test]
-fn a_timer_whose_tick_was_dropped_with_its_term_is_served_in_the_next() {
+fn a_timer_whose_tick_was_dropped_with_its_term_is_served_by_the_next_start() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
     let mut member = leader(&disk, &config(&time));
     member.publish_all(&Flow::new(0).opening());
@@ -515,7 +534,7 @@ fn a_member_that_is_contradicted_stops_and_keeps_the_evidence() {
         assert!(kept.iter().any(|kept| kept["running_hash"] == found["own_hash"]));
         // A second verdict on the same sequence, as after a restart: what was found first stays.
         drop((member.engine, member.consensus, member.ingress));
-        let member = Member::open(&disk, &config(&time), last.sequence);
+        let member = Member::open(&disk, &config(&time));
         member.engine.view().diverged(Checkpoint { running_hash: 5, ..last }, "members 2 and 3");
         assert!(member.engine.view().fault().is_some());
         assert_eq!(evidence(&fake, last.sequence.0), found);
@@ -539,7 +558,7 @@ fn what_was_opened_for_one_kind_is_not_started_as_the_other() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
     let config = config(&time);
     let egress = || Box::new(Recorder::default());
-    let (opened, journal) = Engine::open_member(disk.clone(), &config, Sequence(0), &mut |_| ()).unwrap();
+    let (opened, journal) = Engine::open_member(disk.clone(), &config, &mut |_| ()).unwrap();
     let refused = Engine::stepped(&config, opened, egress()).err();
     assert!(matches!(refused, Some(StartError::OpenedFor("a member of a cluster"))));
     drop(journal);

@@ -19,17 +19,16 @@ use crate::threaded::{PATIENCE, orders, real_config, unlocked};
 fn start(
     storage: &SharedStorage,
     config: &EngineConfig,
-    committed: Sequence,
     changes: Option<Random>,
 ) -> (EngineHandle, Recorder, JoinHandle<Consensus>) {
-    let (opened, journal) =
-        unlocked(|| Engine::open_member(Arc::clone(storage), config, committed, &mut |_| ()));
+    let (opened, journal) = unlocked(|| Engine::open_member(Arc::clone(storage), config, &mut |_| ()));
     let (lead, recorder) = (Lead::new(), Recorder::default());
     let (parts, _) = parts(&lead);
     let (engine, ports) =
         Engine::start_member(config, opened, Box::new(recorder.clone()), parts).expect("the engine starts");
     let MemberPorts { feed, proposals, lead_changed, journal: gauges, .. } = ports;
     let mut consensus = Consensus::new(lead, journal, feed, proposals, lead_changed);
+    consensus.catch_up(storage);
     let work = move || {
         let consensus_thread = thread::current();
         consensus.feed.as_mut().expect("a feed").on_room(move || consensus_thread.unpark());
@@ -94,7 +93,7 @@ fn every_plan_of_threads_answers_everybody() {
         let folder = tempfile::tempdir().unwrap();
         let storage: SharedStorage = Arc::new(RealStorage::create(folder.path()).unwrap());
         let config = real_config(plan, durability);
-        let (engine, recorder, consensus) = start(&storage, &config, Sequence(0), None);
+        let (engine, recorder, consensus) = start(&storage, &config, None);
         let view = engine.view();
         // What comes before the start is dropped.
         let begun = Instant::now();
@@ -140,7 +139,7 @@ fn leadership_may_change_at_any_time() {
     let storage: SharedStorage = Arc::new(RealStorage::create(folder.path()).unwrap());
     let config = real_config(ThreadPlan::for_cores(8), Durability::Memory);
     let changes = Random(random.next());
-    let (engine, _, consensus) = start(&storage, &config, Sequence(0), Some(changes));
+    let (engine, _, consensus) = start(&storage, &config, Some(changes));
     thread::scope(|scope| {
         for session in SESSIONS {
             let mut ingress = engine.ingress();
@@ -195,15 +194,17 @@ fn a_member_that_is_killed_comes_back_with_what_was_committed() {
     let folder = tempfile::tempdir().unwrap();
     let storage: SharedStorage = Arc::new(RealStorage::create(folder.path()).unwrap());
     let config = real_config(ThreadPlan::for_cores(2), Durability::Disk);
-    let (mut next, mut committed) = (1, Sequence(0));
-    for round in 1..=3 {
-        let (engine, recorder, consensus) = start(&storage, &config, committed, None);
+    let (mut next, mut journaled, mut told) = (1, Sequence(0), Acknowledged::new());
+    for round in 1..=4 {
+        let (engine, recorder, consensus) = start(&storage, &config, None);
         let view = engine.view();
+        // What was journaled is committed, by this stand-in's word.
         let begun = Instant::now();
-        while view.marks().applied_sequence() <= committed {
+        while view.marks().reported_sequence() <= journaled {
             assert!(begun.elapsed() < PATIENCE, "no start");
             thread::sleep(Duration::from_micros(50));
         }
+        assert_eq!(still_there(&told, &view.report_reader(), view.gauges().trading_day), Ok(()));
         let mut ingress = engine.ingress();
         let mut frames = if round == 1 { definitions(START) } else { Vec::new() };
         frames.extend(logins(round, START));
@@ -215,16 +216,14 @@ fn a_member_that_is_killed_comes_back_with_what_was_committed() {
         // In the middle of the work.
         drop((ingress, engine));
         let consensus = consensus.join().expect("the consensus ends well");
-        committed = view.marks().committed_sequence();
-        let told = acknowledged(&recorder, &view.report_reader());
+        told = acknowledged(&recorder, &view.report_reader());
         drop(consensus);
-        let (opened, journal) =
-            unlocked(|| Engine::open_member(Arc::clone(&storage), &config, committed, &mut |_| ()));
-        assert_eq!(opened.exchange().sequence(), committed);
-        assert_eq!(opened.exchange().state_hash(), replayed(&storage, committed).0.state_hash());
-        let day = opened.exchange().trading_day();
-        assert_eq!(still_there(&told, &opened.report_reader(), day), Ok(()), "what was told is committed");
-        // What was journaled behind it is committed too, by this stand-in's word.
-        committed = journal.journaled_sequence();
+        let (opened, journal) = unlocked(|| Engine::open_member(Arc::clone(&storage), &config, &mut |_| ()));
+        let known = opened.found().journal.log.as_ref().expect("a summary").committed_sequence;
+        assert_eq!(opened.exchange().sequence(), known);
+        assert!(known <= view.marks().committed_sequence());
+        assert_eq!(opened.exchange().state_hash(), replayed(&storage, known).0.state_hash());
+        journaled = journal.journaled_sequence();
+        assert!(journaled >= view.marks().committed_sequence());
     }
 }
