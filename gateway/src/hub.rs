@@ -135,6 +135,18 @@ impl Hub {
         lock(&self.shared.definitions).users.get(&name).copied()
     }
 
+    /// All users.
+    #[must_use]
+    pub fn users(&self) -> Vec<UserDefinition> {
+        lock(&self.shared.definitions).users.values().copied().collect()
+    }
+
+    /// All instruments.
+    #[must_use]
+    pub fn instruments(&self) -> Vec<InstrumentDefinition> {
+        lock(&self.shared.definitions).instruments.values().copied().collect()
+    }
+
     /// The instrument that a question is about.
     #[must_use]
     pub fn instrument(&self, query: &InstrumentQuery) -> Option<InstrumentDefinition> {

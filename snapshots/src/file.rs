@@ -30,7 +30,8 @@ const REFUSED: &str = ".refused";
 pub(crate) type ChunkBuffer = AlignedVec<ALIGNMENT>;
 
 /// Path of a snapshot in the data directory. The names sort by sequence.
-pub(crate) fn snapshot_path(sequence: Sequence) -> String {
+#[must_use]
+pub fn snapshot_path(sequence: Sequence) -> String {
     format!("{SNAPSHOT_FOLDER}/{PREFIX}{:020}", sequence.0)
 }
 

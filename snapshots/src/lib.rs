@@ -38,7 +38,7 @@ mod thread;
 
 pub use backup::{Backup, Checked, back_up, check};
 pub use error::{Result, SnapshotError};
-pub use file::SNAPSHOT_FOLDER;
+pub use file::{SNAPSHOT_FOLDER, snapshot_path};
 pub use format::{SNAPSHOT_FORMAT_VERSION, SnapshotHeader};
 pub use maker::{Made, MakerOptions, Marks, SnapshotMaker};
 pub use records::RULEBOOK_VERSION;
