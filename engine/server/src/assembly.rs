@@ -57,7 +57,7 @@ pub fn engine(config: &Config, cluster_id: u128) -> EngineConfig {
 }
 
 /// Ends the process for an error that nothing may survive: one line, exit status 1, nothing flushed or retried.
-fn end_with(line: &str) {
+pub fn end_with(line: &str) {
     tracing::error!(error = line, "fatal: the server stops");
     console::complain(&format_args!("fatal: {line}"));
     std::process::exit(1);
@@ -79,9 +79,10 @@ pub fn gateway(config: &Config) -> GatewayConfig {
     GatewayConfig {
         address: config.gateway.listen,
         allow_remote: config.gateway.allow_remote,
-        durability: match config.journal.durability {
-            Durability::Memory => DurabilityLevel::Memory,
-            Durability::Disk => DurabilityLevel::Disk,
+        durability: match (config.journal.durability, &config.cluster) {
+            (Durability::Memory, _) => DurabilityLevel::Memory,
+            (Durability::Disk, None) => DurabilityLevel::Disk,
+            (Durability::Disk, Some(_)) => DurabilityLevel::Quorum,
         },
         listener: ListenerLimits {
             connections_max: config.gateway.connections_max,
@@ -113,12 +114,12 @@ pub fn known(exchange: &Exchange) -> Known {
     }
 }
 
-/// What the gateway knows at the start.
+/// What the gateway knows at the start. Its connections are numbered from behind `last_connection`.
 #[must_use]
-pub fn seed(exchange: &Exchange) -> HubSeed {
+pub fn seed(exchange: &Exchange, last_connection: ConnectionId) -> HubSeed {
     HubSeed {
         trading_day: exchange.trading_day(),
-        last_connection: ConnectionId(0),
+        last_connection,
         users: exchange.users().copied().collect(),
         instruments: exchange.instruments().map(|(definition, _)| *definition).collect(),
     }
@@ -133,18 +134,52 @@ pub fn wanted(
     data: &Path,
     known: &Known,
 ) -> Result<(Wanted, Option<Passwords>), CommandError> {
-    let instruments = match &config.instruments {
-        Some(file) => instruments::load(file),
-        None => instruments::demonstration(),
-    }
-    .map_err(|error| CommandError::usage(error.to_string()))?;
-    let mut wanted =
-        Wanted { capacities: config.capacities, instruments, users: Vec::new(), disabled: Vec::new() };
+    let mut wanted = wanted_but_users(config)?;
     if config.users.demonstration {
         let (users, passwords) = demonstration(data, known)?;
         wanted.users = users;
         return Ok((wanted, Some(passwords)));
     }
+    add_own_users(&mut wanted, config, data, known)?;
+    Ok((wanted, None))
+}
+
+/// As [`wanted`], for a member that leads a cluster. Each member has a data directory of its own, so the demonstration users
+/// that the log has stay as they are: what this member's directory says of their passwords may be older.
+///
+/// # Errors
+/// As [`wanted`].
+pub fn wanted_of_cluster(config: &Config, data: &Path, known: &Known) -> Result<Wanted, CommandError> {
+    let mut wanted = wanted_but_users(config)?;
+    if !config.users.demonstration {
+        add_own_users(&mut wanted, config, data, known)?;
+        return Ok(wanted);
+    }
+    let names = demonstration_names();
+    if names.iter().all(|name| known.users.iter().any(|user| user.name == *name)) {
+        return Ok(wanted);
+    }
+    let (users, _) = demonstration(data, known)?;
+    wanted.users = users.into_iter().map(|user| WantedUser { existing: Existing::Stays, ..user }).collect();
+    Ok(wanted)
+}
+
+fn wanted_but_users(config: &Config) -> Result<Wanted, CommandError> {
+    let instruments = match &config.instruments {
+        Some(file) => instruments::load(file),
+        None => instruments::demonstration(),
+    }
+    .map_err(|error| CommandError::usage(error.to_string()))?;
+    Ok(Wanted { capacities: config.capacities, instruments, users: Vec::new(), disabled: Vec::new() })
+}
+
+/// The operator of the configuration instead of the demonstration users.
+fn add_own_users(
+    wanted: &mut Wanted,
+    config: &Config,
+    data: &Path,
+    known: &Known,
+) -> Result<(), CommandError> {
     wanted.disabled = retire_demonstration(data, known)?;
     if let Some((name, file)) = &config.users.operator {
         wanted.users.extend(operator(*name, file, known)?);
@@ -157,7 +192,7 @@ pub fn wanted(
              users.demonstration = true",
         ));
     }
-    Ok((wanted, None))
+    Ok(())
 }
 
 /// The operator that the configuration names, where the log does not have it as the file says. So whoever can write the
@@ -200,7 +235,7 @@ fn unlike_operator(user: &UserDefinition, password: &str) -> Option<&'static str
 /// the users are made.
 fn demonstration(data: &Path, known: &Known) -> Result<(Vec<WantedUser>, Passwords), CommandError> {
     let failed = |error: PasswordError| CommandError::failed(error.to_string());
-    let names = DEMONSTRATION.map(|(name, _)| demonstration_name(name));
+    let names = demonstration_names();
     let kept = Passwords::load(data)
         .map_err(failed)?
         .filter(|kept| names.iter().all(|name| kept.of(name).is_some()));
@@ -249,14 +284,25 @@ fn retire_demonstration(data: &Path, known: &Known) -> Result<Vec<UserName>, Com
     Ok(retired)
 }
 
-/// Removes the demonstration passwords, once their users are disabled in the log.
+/// Once the demonstration users are disabled in the log, their passwords go.
 ///
 /// # Errors
 /// The file can't be removed.
-pub fn forget_demonstration(data: &Path) -> Result<(), CommandError> {
+pub fn finish_retirement(data: &Path, wanted: &Wanted) -> Result<(), CommandError> {
+    if wanted.disabled.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = wanted.disabled.iter().map(ToString::to_string).collect();
+    tracing::warn!(users = names.join(" "), "demonstration users of an earlier start are disabled");
     let file = data.join(DEMONSTRATION_FILE);
     files::remove_if_there(&file)
         .map_err(|error| CommandError::failed(format!("{}: {error}", file.display())))
+}
+
+/// The login names of the demonstration users.
+#[must_use]
+pub fn demonstration_names() -> Vec<UserName> {
+    DEMONSTRATION.iter().map(|(name, _)| demonstration_name(name)).collect()
 }
 
 fn demonstration_name(text: &str) -> UserName {

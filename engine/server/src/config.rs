@@ -15,6 +15,7 @@ use protocol::{Capacities, UserName};
 use ring::WaitStrategy;
 
 pub use cluster::ClusterConfig;
+pub(crate) use cluster::host_and_port;
 pub use raw::{ClusterDurability, Durability, LogFormat};
 
 /// A checked configuration.

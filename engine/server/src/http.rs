@@ -4,10 +4,12 @@
 //! | request | answer |
 //! |---|---|
 //! | GET /livez | 200 while the process runs |
-//! | GET /readyz | 200 while new orders are taken; else 503 and the reason |
+//! | GET /readyz | 200 while new orders are taken; else 503 and the reason. Of a cluster's members, only the leader's is 200 |
+//! | GET /healthz | 200 while the server serves, or is a member of its cluster; else 503 and the reason |
 //! | GET /metrics | Prometheus text |
 //! | GET /status | one JSON object |
 //! | POST /snapshot | makes a snapshot now; needs the token |
+//! | POST /cluster | one wish of an operator for the cluster, as JSON; needs the token |
 //!
 //! The token is a file in the data directory for its owner only, so that other users of the machine can't administer.
 
@@ -21,17 +23,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::sync::{Semaphore, oneshot};
 
 use self::listener::Bounded;
+use crate::membership::Wish;
 use crate::oversight::{Oversight, Readiness};
 
 /// Threads that wait for administrative requests, which block.
 const BLOCKING_THREADS_MAX: usize = 2;
+/// Longest wish for the cluster.
+const WISH_LENGTH_MAX: usize = 16 << 10;
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
 /// How long a connection may take for the head of its next request, or to take a piece of an answer.
@@ -118,9 +123,11 @@ async fn serve(
     let router = Router::new()
         .route("/livez", get(|| async { "live\n" }))
         .route("/readyz", get(readyz))
+        .route("/healthz", get(healthz))
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .route("/snapshot", post(snapshot))
+        .route("/cluster", post(cluster).layer(DefaultBodyLimit::max(WISH_LENGTH_MAX)))
         .with_state(shared);
     // Connections that linger don't keep the process: the server is raced against the stop, not drained.
     tokio::select! {
@@ -130,8 +137,16 @@ async fn serve(
 }
 
 async fn readyz(State(shared): State<Shared>) -> Response {
-    match shared.oversight.readiness() {
-        Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
+    yes_or_no(shared.oversight.readiness(), "ready\n")
+}
+
+async fn healthz(State(shared): State<Shared>) -> Response {
+    yes_or_no(shared.oversight.health(), "healthy\n")
+}
+
+fn yes_or_no(readiness: Readiness, yes: &'static str) -> Response {
+    match readiness {
+        Readiness::Ready => (StatusCode::OK, yes).into_response(),
         Readiness::Not(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
     }
 }
@@ -161,12 +176,8 @@ async fn administer(
     headers: &HeaderMap,
     work: impl FnOnce(&Oversight) -> Result<serde_json::Value, String> + Send + 'static,
 ) -> Response {
-    let token = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "));
-    if !token.is_some_and(|token| shared.oversight.is_token(token)) {
-        return problem(StatusCode::UNAUTHORIZED, "the token is not the one in the data directory");
+    if let Some(refused) = unauthorized(shared, headers) {
+        return refused;
     }
     let Ok(permit) = Arc::clone(&shared.administration).try_acquire_owned() else {
         return problem(
@@ -185,6 +196,36 @@ async fn administer(
         Ok(Err(error)) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+async fn cluster(State(shared): State<Shared>, headers: HeaderMap, body: String) -> Response {
+    if let Some(refused) = unauthorized(&shared, &headers) {
+        return refused;
+    }
+    let wish: Wish = match serde_json::from_str(&body) {
+        Ok(wish) => wish,
+        Err(error) => {
+            return problem(StatusCode::BAD_REQUEST, &format!("not a wish for the cluster: {error}"));
+        }
+    };
+    let Some(membership) = shared.oversight.membership() else {
+        let text = "this server is no member of a cluster, or not yet: see [cluster] in its configuration";
+        return problem(StatusCode::CONFLICT, text);
+    };
+    match membership.fulfil(wish).await {
+        Ok(done) => json(StatusCode::OK, &serde_json::json!({ "done": done })),
+        Err(refused) => problem(StatusCode::CONFLICT, &refused),
+    }
+}
+
+/// The answer to a request without the token.
+fn unauthorized(shared: &Shared, headers: &HeaderMap) -> Option<Response> {
+    let token = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
+    let known = token.is_some_and(|token| shared.oversight.is_token(token));
+    (!known).then(|| problem(StatusCode::UNAUTHORIZED, "the token is not the one in the data directory"))
 }
 
 fn problem(status: StatusCode, text: &str) -> Response {
@@ -222,6 +263,7 @@ mod tests {
         check(&server, "GET", "/readyz", None, 503, "starting\n");
         oversight.enter(Phase::Recovering);
         check(&server, "GET", "/readyz", None, 503, "recovering\n");
+        check(&server, "GET", "/healthz", None, 503, "recovering\n");
         let refused = "{\"error\":\"the token is not the one in the data directory\"}";
         check(&server, "POST", "/snapshot", None, 401, refused);
         check(&server, "POST", "/snapshot", Some("0"), 401, refused);
@@ -230,6 +272,29 @@ mod tests {
         check(&server, "POST", "/snapshot", Some(&token), 500, early);
         oversight.enter(Phase::Serving);
         check(&server, "GET", "/readyz", None, 200, "ready\n");
+        check(&server, "GET", "/healthz", None, 200, "healthy\n");
+        check(&server, "POST", "/cluster", None, 401, refused);
+        let nonsense = client::request(
+            server.address(),
+            "POST",
+            "/cluster",
+            Some(&token),
+            "{}",
+            Duration::from_secs(10),
+        )
+        .expect("the server answers");
+        assert_eq!(nonsense.status, 400, "{}", nonsense.body);
+        let wish = r#"{"init":{"force":false}}"#;
+        let alone = client::request(
+            server.address(),
+            "POST",
+            "/cluster",
+            Some(&token),
+            wish,
+            Duration::from_secs(10),
+        )
+        .expect("the server answers");
+        assert!(alone.status == 409 && alone.body.contains("no member of a cluster"), "{}", alone.body);
         oversight.enter(Phase::Stopping);
         check(&server, "GET", "/readyz", None, 503, "stopping\n");
         let address = server.address();

@@ -14,6 +14,8 @@ pub mod http;
 pub mod identity;
 pub mod instruments;
 pub mod logging;
+pub mod member;
+pub mod membership;
 pub mod metrics;
 pub mod open_files;
 pub mod oversight;

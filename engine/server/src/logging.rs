@@ -1,9 +1,12 @@
 //! Structured logs to standard error, as text or one JSON object a line. RUST_LOG comes before the configured filter.
+//! The consensus library's own lines are its developers': of those only warnings are shown, unless the filter names it.
 
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::error::CommandError;
+
+const QUIET: &str = "openraft=warn";
 
 /// Starts logging for the rest of the process.
 ///
@@ -13,7 +16,8 @@ pub fn start(config: &LogConfig) -> Result<(), CommandError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .map_err(|error| CommandError::usage(format!("RUST_LOG: `{text}`: {error}")))?,
-        _ => EnvFilter::try_new(&config.level)
+        // A later directive for the same target wins.
+        _ => EnvFilter::try_new(format!("{QUIET},{}", config.level))
             .map_err(|error| CommandError::usage(format!("log.level: `{}`: {error}", config.level)))?,
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

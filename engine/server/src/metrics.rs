@@ -1,5 +1,7 @@
 //! The statistics as a page for Prometheus. Names and units are part of what operators build on: they don't change.
 
+mod cluster;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -49,6 +51,7 @@ impl Collector for Page {
         let mut writer = Writer { encoder };
         writer.gauge("ready", "1 while new orders are taken", u64::from(stats.ready))?;
         writer.gauge("uptime_seconds", "Seconds since the process started", stats.uptime_seconds)?;
+        stats.cluster.as_ref().map_or(Ok(()), |cluster| cluster::encode(&mut writer, cluster))?;
         stats.engine.as_ref().map_or(Ok(()), |engine| encode_engine(&mut writer, engine))
     }
 }
@@ -197,6 +200,7 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use pipeline::Histogram;
+    use replicator::{ClusterStatus, Member, MemberId, MemberRole, MemberStatus, Versions};
 
     use super::*;
 
@@ -243,7 +247,38 @@ mod tests {
             version: "1",
             process: 3,
             uptime_seconds: 9,
+            cluster: Some(cluster()),
             engine: Some(engine),
+        }
+    }
+
+    fn cluster() -> ClusterStatus {
+        let member = |id, lag_entries| MemberStatus {
+            member: Member { id: MemberId(id), ..Member::default() },
+            voter: true,
+            reachable: id != 3,
+            trouble: None,
+            last_index: Some(7),
+            applied_index: Some(7),
+            lag_entries,
+            forgetful: false,
+            versions: Versions::default(),
+            catching_up: None,
+        };
+        ClusterStatus {
+            member: MemberId(1),
+            cluster: "c0ffee".to_owned(),
+            incarnation: 0,
+            role: MemberRole::Leader,
+            term: 4,
+            leader: Some(Member { id: MemberId(1), ..Member::default() }),
+            confirmed: true,
+            forgetful: false,
+            last_index: Some(9),
+            committed_index: Some(8),
+            applied_index: Some(8),
+            durability: "quorum",
+            members: vec![member(1, None), member(2, Some(2)), member(3, None)],
         }
     }
 
@@ -253,6 +288,12 @@ mod tests {
         for line in [
             "ringpit_build_info{version=\"1\",durability=\"disk\",phase=\"serving\"} 1",
             "ringpit_ready 1",
+            "ringpit_cluster_role{role=\"leader\"} 1",
+            "ringpit_cluster_role{role=\"follower\"} 0",
+            "ringpit_cluster_leader_member 1",
+            "ringpit_cluster_entry{state=\"committed\"} 8",
+            "ringpit_cluster_reachable{member=\"3\"} 0",
+            "ringpit_cluster_lag_entries{member=\"2\"} 2",
             "ringpit_sequence{stage=\"applied\"} 11",
             "ringpit_sequence{stage=\"reports_durable\"} 5",
             "ringpit_events_total{kind=\"accepted\"} 8",

@@ -19,6 +19,7 @@ use serde_json::Value;
 use snapshots::SnapshotStore;
 
 use crate::files::{self, Readers};
+use crate::membership::Membership;
 use crate::reserve::Reserve;
 use crate::stats::{EngineStats, Stats};
 
@@ -34,12 +35,14 @@ const NANOSECONDS: u64 = 1_000_000_000;
 pub enum Phase {
     /// The parts are being built.
     Starting = 0,
+    /// The member is in no cluster yet.
+    Blank = 1,
     /// The log is being replayed.
-    Recovering = 1,
-    /// Orders are taken.
-    Serving = 2,
+    Recovering = 2,
+    /// Orders are taken; by a member of a cluster, while it leads.
+    Serving = 3,
     /// A signal came.
-    Stopping = 3,
+    Stopping = 4,
 }
 
 impl Phase {
@@ -48,6 +51,7 @@ impl Phase {
     pub fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
+            Self::Blank => "in no cluster yet",
             Self::Recovering => "recovering",
             Self::Serving => "serving",
             Self::Stopping => "stopping",
@@ -57,8 +61,9 @@ impl Phase {
     fn from_byte(byte: u8) -> Self {
         match byte {
             0 => Self::Starting,
-            1 => Self::Recovering,
-            2 => Self::Serving,
+            1 => Self::Blank,
+            2 => Self::Recovering,
+            3 => Self::Serving,
             _ => Self::Stopping,
         }
     }
@@ -100,6 +105,8 @@ pub struct Oversight {
     token: String,
     started: Instant,
     running: Mutex<Option<Running>>,
+    // There before the engine runs, and while it stops.
+    membership: Mutex<Option<Membership>>,
 }
 
 impl Oversight {
@@ -114,6 +121,7 @@ impl Oversight {
             token: (0..TOKEN_LENGTH).map(digit).collect(),
             started: Instant::now(),
             running: Mutex::new(None),
+            membership: Mutex::new(None),
         }
     }
 
@@ -125,6 +133,24 @@ impl Oversight {
     /// Shows a running engine.
     pub fn show(&self, running: Running) {
         *self.running() = Some(running);
+    }
+
+    /// Shows how this member stands to its cluster.
+    pub fn show_membership(&self, membership: Membership) {
+        *self.membership.lock().unwrap_or_else(PoisonError::into_inner) = Some(membership);
+    }
+
+    /// How this member stands to its cluster; `None` on a server alone, and before it is known.
+    #[must_use]
+    pub fn membership(&self) -> Option<Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the clients' connections look at the leadership again.
+    pub fn leadership_changed(&self) {
+        if let Some(running) = self.running().as_ref() {
+            running.gateway.leadership_changed();
+        }
     }
 
     /// Lets go of the engine, which can then drain, and gives the gateway back to be stopped first.
@@ -149,6 +175,29 @@ impl Oversight {
         match self.phase() {
             Phase::Serving if spent => Readiness::Not("disk full: nothing is taken"),
             Phase::Serving if low => Readiness::Not("disk space low: only cancels are taken"),
+            Phase::Serving => self.leadership(),
+            phase => Readiness::Not(phase.name()),
+        }
+    }
+
+    /// Whether a member leads, as a quorum says. A server alone always does.
+    fn leadership(&self) -> Readiness {
+        match self.membership() {
+            Some(Membership::Member(cluster)) if cluster.lead().term().is_none() => {
+                Readiness::Not("this member does not lead")
+            }
+            Some(Membership::Member(cluster)) if !cluster.lead().is_confirmed() => {
+                Readiness::Not("no quorum confirms this leader")
+            }
+            Some(Membership::Blank(_)) => Readiness::Not(Phase::Blank.name()),
+            _ => Readiness::Ready,
+        }
+    }
+
+    /// Whether the server serves, or as a member keeps up with its cluster.
+    #[must_use]
+    pub fn health(&self) -> Readiness {
+        match self.phase() {
             Phase::Serving => Readiness::Ready,
             phase => Readiness::Not(phase.name()),
         }
@@ -184,6 +233,7 @@ impl Oversight {
             version: env!("CARGO_PKG_VERSION"),
             process: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
+            cluster: self.membership().map(|membership| membership.status()),
             engine: self.running().as_mut().map(Running::stats),
         }
     }

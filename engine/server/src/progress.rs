@@ -72,6 +72,12 @@ impl Meter {
         if !self.calls.is_multiple_of(LOOK_EVERY) && done < total {
             return;
         }
+        self.show(done, total);
+    }
+
+    /// As [`at`](Self::at), shown at once: for a work that is looked at now and then.
+    pub fn show(&mut self, done: u64, total: u64) {
+        self.done = done;
         if let Some(bar) = &self.bar {
             bar.set_length(total);
             bar.set_position(done);

@@ -78,6 +78,13 @@ impl Plan {
         plan
     }
 
+    /// Tells what the log has otherwise.
+    pub fn tell_conflicts(&self) {
+        for conflict in &self.conflicts {
+            tracing::error!("{conflict}");
+        }
+    }
+
     fn add_instruments(&mut self, wanted: &[InstrumentDefinition], known: &Known) {
         let symbols: HashMap<Symbol, InstrumentId> =
             known.instruments.values().map(|definition| (definition.symbol, definition.instrument)).collect();

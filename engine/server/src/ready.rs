@@ -1,10 +1,11 @@
-//! The ready file: where a running server is found. Written once it takes orders, into the data directory and wherever
-//! `--ready-file` says; removed at a clean stop, and at the start before anything else.
+//! The ready file: where a running server is found. Written once it takes orders (a member of a cluster: once it runs,
+//! whoever leads), into the data directory and wherever `--ready-file` says; removed at a clean stop, and at the start before anything else.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use replicator::Member;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, Readers};
@@ -25,10 +26,13 @@ pub struct Ready {
     pub http: SocketAddr,
     /// The data directory, absolute.
     pub data: PathBuf,
-    /// `disk` or `memory`.
+    /// `disk` or `memory`; of a member `quorum` or `memory`.
     pub durability: String,
     /// Last frame of the log when it was recovered.
     pub recovered_sequence: u64,
+    /// Who this is among the members of its cluster; absent for a server alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<Member>,
 }
 
 impl Ready {
@@ -64,6 +68,8 @@ impl Ready {
 
 #[cfg(test)]
 mod tests {
+    use replicator::MemberId;
+
     use super::*;
 
     #[test]
@@ -77,6 +83,7 @@ mod tests {
             data: data.path().to_owned(),
             durability: "disk".to_owned(),
             recovered_sequence: 9,
+            member: Some(Member { id: MemberId(1), ..Member::default() }),
         };
         ready.write(&data.path().join(READY_FILE)).expect("written");
         assert_eq!(Ready::of_data(data.path()).expect("read"), Some(ready));

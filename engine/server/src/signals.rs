@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Sender;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -18,14 +18,15 @@ const STATUS_TOLD_TWICE: i32 = 1;
 pub enum Asked {
     /// A signal asks for a clean stop.
     Stop(&'static str),
+    /// A snapshot of the cluster has arrived: stop, and start again from it.
+    Restart,
 }
 
-/// Starts listening; a first signal that comes while orders are taken comes out of the receiver.
+/// Starts listening; a first signal that comes while orders are taken goes to `asked`.
 ///
 /// # Errors
 /// The system's.
-pub fn listen(oversight: Arc<Oversight>) -> io::Result<Receiver<Asked>> {
-    let (asked, receiver) = channel();
+pub fn listen(oversight: Arc<Oversight>, asked: Sender<Asked>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (terminate, interrupt) = {
         let _inside = runtime.enter();
@@ -34,7 +35,7 @@ pub fn listen(oversight: Arc<Oversight>) -> io::Result<Receiver<Asked>> {
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || runtime.block_on(watch(terminate, interrupt, &oversight, asked)))?;
-    Ok(receiver)
+    Ok(())
 }
 
 async fn watch(mut terminate: Signal, mut interrupt: Signal, oversight: &Oversight, asked: Sender<Asked>) {

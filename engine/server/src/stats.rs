@@ -2,12 +2,13 @@
 //! statistics.
 
 use pipeline::HistogramSnapshot;
+use replicator::ClusterStatus;
 use serde::Serialize;
 
 /// What a running server says of itself. Times in nanoseconds and sequences as numbers, for scripts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// `starting`, `recovering`, `serving`, `stopping`.
+    /// `starting`, `in no cluster yet`, `recovering`, `serving`, `stopping`.
     pub phase: &'static str,
     /// Whether new orders are taken.
     pub ready: bool,
@@ -20,6 +21,9 @@ pub struct Stats {
     pub process: u32,
     /// Seconds since the process started.
     pub uptime_seconds: u64,
+    /// The cluster, on a member of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterStatus>,
     /// What the engine adds, once there is one.
     #[serde(flatten)]
     pub engine: Option<EngineStats>,
@@ -28,7 +32,7 @@ pub struct Stats {
 /// The part that comes from the engine and the gateway.
 #[derive(Clone, Debug, Serialize)]
 pub struct EngineStats {
-    /// `disk` or `memory`.
+    /// `disk` or `memory`; of a member `quorum` or `memory`.
     pub durability: &'static str,
     /// Frames journaled at that level.
     pub journaled_sequence: u64,

@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod check_config;
+pub mod cluster;
 pub mod connect;
 pub mod ctl;
 pub mod data;
@@ -38,6 +39,7 @@ pub struct Cli {
 enum Command {
     Serve(serve::ServeArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Cluster(cluster::ClusterArgs),
     Status(status::StatusArgs),
     Journal(journal::JournalArgs),
     Snapshot(snapshot::SnapshotArgs),
@@ -58,6 +60,7 @@ impl Cli {
     pub fn run(self) -> Result<(), CommandError> {
         match self.command {
             Some(Command::CheckConfig(args)) => check_config::run(&args),
+            Some(Command::Cluster(args)) => cluster::run(&args),
             Some(Command::Status(args)) => status::run(&args),
             Some(Command::Journal(args)) => journal::run(&args),
             Some(Command::Snapshot(args)) => snapshot::run(&args),

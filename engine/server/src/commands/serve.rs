@@ -1,13 +1,16 @@
 //! `ringpit serve`: the server itself.
 
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use crate::config::{Config, Overrides};
 use crate::error::CommandError;
 use crate::oversight::Oversight;
-use crate::server::Server;
+use crate::server::{Ended, Server};
 use crate::{logging, open_files, signals};
 
 /// Serve: take orders until SIGTERM or SIGINT
@@ -45,8 +48,23 @@ pub fn run(args: &ServeArgs) -> Result<(), CommandError> {
     open_files::raise(config.gateway.connections_max)?;
     let oversight = Arc::new(Oversight::new());
     // Before anything else, so that a signal during recovery is not lost.
-    let asked = signals::listen(Arc::clone(&oversight))
+    let (asked, receiver) = channel();
+    signals::listen(Arc::clone(&oversight), asked.clone())
         .map_err(|error| CommandError::failed(format!("signals: {error}")))?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), data = %config.data.display(), "starting");
-    Server::start(config, oversight, args.ready_file.as_deref())?.serve(&asked)
+    match Server::start(config, oversight, args.ready_file.as_deref(), &asked)?.serve(&receiver)? {
+        Ended::Stopped => Ok(()),
+        Ended::ForRestart => Err(start_again()),
+    }
+}
+
+/// Becomes a new process with the same arguments and number, so that whoever watches over this one sees nothing of it. Comes
+/// back only with why that can't be.
+fn start_again() -> CommandError {
+    let failed =
+        |error: std::io::Error| CommandError::failed(format!("can't start again, so start it: {error}"));
+    match std::env::current_exe() {
+        Ok(binary) => failed(Command::new(binary).args(std::env::args_os().skip(1)).exec()),
+        Err(error) => failed(error),
+    }
 }

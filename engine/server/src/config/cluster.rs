@@ -94,7 +94,11 @@ fn advertised(
     }
 }
 
-fn host_and_port(address: &str) -> Result<(), String> {
+/// Checks an address that others are to connect to.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn host_and_port(address: &str) -> Result<(), String> {
     let parts = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     let port = parts.and_then(|(_, port)| port.parse::<u16>().ok()).filter(|port| *port > 0);
     let unspecified = address.parse().is_ok_and(|address: SocketAddr| address.ip().is_unspecified());

@@ -1,0 +1,102 @@
+//! The engine's, the snapshots' and the gateway's ends in the words of the replicator, and the other way round. Nothing is
+//! decided here.
+
+use std::time::Duration;
+
+use gateway::Leadership;
+use pipeline::JournalGauges;
+use protocol::{Sequence, Term};
+use replicator::{Feed, JournalMonitor, Lead, MemberId, SnapshotFolder};
+use snapshots::SnapshotStore;
+
+/// Where committed frames go.
+pub(super) struct Fed(pub(super) pipeline::Feed);
+
+impl Feed for Fed {
+    fn push(&mut self, frames: &[u8]) -> usize {
+        self.0.push(frames)
+    }
+
+    fn fed(&self) -> Sequence {
+        self.0.fed()
+    }
+}
+
+/// What is measured of the journal.
+pub(super) struct Monitor(pub(super) JournalGauges);
+
+impl JournalMonitor for Monitor {
+    fn appended(&mut self, frames: u64, took: Duration) {
+        self.0.record_append(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), frames);
+    }
+
+    fn space_low(&mut self, low: bool) {
+        self.0.set_space_low(low);
+    }
+
+    fn durable(&mut self, sequence: Sequence) {
+        self.0.set_durable(sequence);
+    }
+}
+
+/// The snapshots that can be sent to others.
+pub(super) struct Folder(pub(super) SnapshotStore);
+
+impl SnapshotFolder for Folder {
+    fn newest_first(&self) -> Vec<Sequence> {
+        // A folder that can't be read has none to send; the engine's own snapshot thread complains of it.
+        let mut all = self.0.list().unwrap_or_default();
+        all.reverse();
+        all
+    }
+
+    fn path(&self, sequence: Sequence) -> String {
+        snapshots::snapshot_path(sequence)
+    }
+}
+
+/// Leadership as clients see it.
+#[derive(Debug)]
+pub(super) struct Leads {
+    pub(super) lead: Lead,
+    pub(super) own: MemberId,
+}
+
+impl Leadership for Leads {
+    fn term(&self) -> Option<Term> {
+        self.lead.term()
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.lead.is_confirmed()
+    }
+
+    fn leader(&self) -> Option<String> {
+        self.lead.leader().filter(|leader| leader.id != self.own).map(|leader| leader.client_address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use replicator::{LeadState, Member};
+
+    use super::*;
+
+    #[test]
+    fn clients_are_sent_to_another_leader_only() {
+        let lead = Lead::new();
+        let leads = Leads { lead: lead.clone(), own: MemberId(2) };
+        let check = |term: Option<u64>, leader: Option<u64>, told: Option<&str>| {
+            let member =
+                |id| Member { id: MemberId(id), client_address: format!("m{id}:1"), ..Member::default() };
+            lead.set(&LeadState { term: term.map(Term), leader: leader.map(member) });
+            assert_eq!((leads.term(), leads.leader().as_deref()), (term.map(Term), told));
+        };
+        check(None, None, None);
+        check(None, Some(1), Some("m1:1"));
+        // It has just lost the leadership and does not know yet to whom.
+        check(None, Some(2), None);
+        check(Some(5), Some(2), None);
+        assert!(!leads.is_confirmed());
+    }
+}
