@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use exchange::Exchange;
+use journaler::storage::Access;
 use journaler::storage::fake::{Call, FakeStorage, Fault};
-use journaler::{JournalReader, SharedStorage};
+use journaler::{EntryReader, Journal, JournalReader, SharedStorage};
 use pipeline::{Engine, EngineConfig, ManualClock, StartError, ThreadPlan};
 use protocol::{
     Body, Checkpoint, Command, FrameWriter, REPORT_STRIDE, Sequence, SessionId, Side, Term, Tick, TradingDay,
@@ -410,6 +411,72 @@ fn snapshots_stay_within_what_is_committed_and_the_consensus_is_told_what_they_n
     assert_eq!(fed(&member), snapshot.header.sequence);
 }
 
+/// Copies a folder of a data directory, with what is in it.
+fn copy(from: &SharedStorage, to: &SharedStorage, folder: &str) {
+    to.create_dir(folder).unwrap();
+    for name in from.list(folder).unwrap() {
+        let path = format!("{folder}/{name}");
+        match from.open(&path, Access::Read) {
+            Err(_) => copy(from, to, &path),
+            Ok(file) => {
+                let mut bytes = vec![0; 1 << 24];
+                let length = file.read_at(&mut bytes, 0).unwrap();
+                assert!(length < bytes.len(), "{path} is longer than is copied");
+                to.create(&path).unwrap().write_all_at(&bytes[..length], 0).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_that_starts_from_anothers_snapshot_goes_on_with_its_entries() {
+    let frames = flow_frames(seed(26), 2_000);
+    let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
+    let config = config(&time);
+    let mut member = leader(&disk, &config);
+    let (before, behind) = frames.split_at(900);
+    member.publish_all(before);
+    for _ in 0..2 {
+        time.advance(milliseconds(1_000));
+        member.settle();
+        member.confirmed.set(*member.checkpoints.recent().last().expect("a tick came"));
+    }
+    member.publish_all(behind);
+    member.engine.keep_house().expect("housekeeping");
+    let snapshot = member.engine.make_snapshot().expect("no error").expect("a confirmed checkpoint");
+    let snapshot = snapshot.header.sequence;
+    assert!(snapshot < fed(&member));
+    member.engine.keep_house().expect("housekeeping");
+    let told = acknowledged(&member.recorder, &member.engine.view().report_reader());
+
+    let other = FakeStorage::new().shared();
+    copy(&disk, &other, "snapshots");
+    copy(&disk, &other, "reports");
+    let at = EntryReader::open(disk.clone()).unwrap().entry_at(snapshot).unwrap();
+    assert_eq!(at.sequence, snapshot, "a snapshot is at an entry's end");
+    drop(Journal::create_behind(other.clone(), config.journal.clone(), at).unwrap());
+    let mut joined = Member::open(&other, &config);
+    assert_eq!(fed(&joined), snapshot);
+    let end = member.consensus.journal.as_ref().unwrap().index() + 1;
+    let entries = EntryReader::open(disk.clone()).unwrap().read(at.index + 1, end, 1 << 24).unwrap();
+    for entry in &entries {
+        joined.consensus.append(&entry.payload, entry.term);
+        joined.consensus.waiting.extend_from_slice(&entry.payload);
+    }
+    joined.settle();
+    let (theirs, view) = (member.stop().expect("a clean stop"), joined.engine.view());
+    let exchange = joined.stop().expect("a clean stop");
+    assert_eq!(exchange.sequence(), theirs.sequence());
+    assert_eq!(
+        (exchange.running_hash(), exchange.state_hash()),
+        (theirs.running_hash(), theirs.state_hash())
+    );
+    assert_eq!(still_there(&told, &view.report_reader(), exchange.trading_day()), Ok(()));
+    // And it starts again by itself.
+    let joined = Member::open(&other, &config);
+    assert_eq!(fed(&joined), exchange.sequence());
+}
+
 #[test]
 fn ticks_come_from_a_leader_only_and_carry_only_what_is_confirmed() {
     let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
@@ -476,7 +543,7 @@ fn a_timer_whose_tick_was_dropped_with_its_term_is_served_by_the_next_start() {
 
 /// The evidence as it lies in the data directory.
 fn evidence(disk: &FakeStorage, sequence: u64) -> serde_json::Value {
-    let file = disk.shared().open(&format!("divergence-{sequence}.json"), journaler::storage::Access::Read);
+    let file = disk.shared().open(&format!("divergence-{sequence}.json"), Access::Read);
     let file = file.expect("the evidence");
     let mut bytes = vec![0; 1 << 16];
     let length = file.read_at(&mut bytes, 0).unwrap();
