@@ -167,9 +167,17 @@ pub fn proposals(proposer: WakeSet) -> (ProposalSender, ProposalReceiver) {
 
 impl ProposalSender {
     /// Whether a proposal would be taken now.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.in_flight.load(Ordering::Acquire) < IN_FLIGHT_MAX
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_room(&self) -> Result<(), ProposalRefused> {
+        if self.sender.is_closed() {
+            return Err(ProposalRefused::Closed);
+        }
+        if self.in_flight.load(Ordering::Acquire) >= IN_FLIGHT_MAX {
+            return Err(ProposalRefused::Full);
+        }
+        Ok(())
     }
 
     /// Hands an entry's frames over. Whether they are ever committed is not known here.
@@ -177,9 +185,7 @@ impl ProposalSender {
     /// # Errors
     /// [`ProposalRefused`]; nothing was taken.
     pub fn try_propose(&self, proposal: Proposal) -> Result<(), ProposalRefused> {
-        if !self.has_room() {
-            return Err(ProposalRefused::Full);
-        }
+        self.check_room()?;
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.sender.send(proposal).map_err(|_| ProposalRefused::Closed)
     }
@@ -195,6 +201,14 @@ impl ProposalReceiver {
     #[must_use]
     pub fn settled(&self) -> Settled {
         Settled { in_flight: Arc::clone(&self.in_flight), proposer: self.proposer.clone() }
+    }
+}
+
+impl Drop for ProposalReceiver {
+    fn drop(&mut self) {
+        // A proposer that waits for room must see that there will be none.
+        self.receiver.close();
+        self.proposer.wake();
     }
 }
 

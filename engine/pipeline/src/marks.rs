@@ -203,13 +203,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn at(base: Sequence) -> Self {
-        let shared = Self {
+        Self {
             marks: Marks::at(base),
             journal: JournalMetrics::default(),
             checkpoints: Checkpoints::default(),
             logic: AtomicCell::new(LogicState::default()),
-        };
-        shared.journal.set_durable(base);
-        shared
+        }
     }
 }

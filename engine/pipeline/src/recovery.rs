@@ -49,6 +49,8 @@ pub struct Opened {
     pub(crate) segments: Segments,
     /// Most bytes of frames that the journal takes as one batch.
     pub(crate) batch_bytes_max: usize,
+    /// Last frame that is durable in the journal.
+    pub(crate) durable: Sequence,
     pub(crate) report_log: ReportLog,
     pub(crate) reports: ReportBatch,
     pub(crate) store: SnapshotStore,
@@ -136,9 +138,17 @@ fn recover(
         replayed: recovered.replayed,
         refused: recovered.refused,
     };
-    let (segments, batch_bytes_max) = (journal.segments(), journal.batch_bytes_max());
-    let journal = Some(journal);
-    Ok(Opened { exchange, journal, segments, batch_bytes_max, report_log, reports, store, found })
+    Ok(Opened {
+        exchange,
+        segments: journal.segments(),
+        batch_bytes_max: journal.batch_bytes_max(),
+        durable: journal.durable_sequence(),
+        journal: Some(journal),
+        report_log,
+        reports,
+        store,
+        found,
+    })
 }
 
 /// Writes the end of the report log again while a recovery replays it.

@@ -143,7 +143,7 @@ impl Core {
         if config.tick_interval.is_zero() || config.tick_interval > TICK_INTERVAL_MAX {
             return Err(StartError::TickInterval(config.tick_interval));
         }
-        let Opened { exchange, segments, report_log, reports, store, .. } = opened;
+        let Opened { exchange, segments, durable, report_log, reports, store, .. } = opened;
         let base = exchange.sequence();
         let seats: Vec<Seat> = config.threads.threads().iter().map(|spec| seat(spec, config)).collect();
         let raw_readers: &[StageName] = match kind {
@@ -155,6 +155,7 @@ impl Core {
         let (output, [reports_end, depth_end, metrics_end]) = output_ring::<Output, 3>(config.output_slots)?;
 
         let shared = Arc::new(Shared::at(base));
+        shared.journal.reset_durable(durable);
         let control = Arc::new(Control::new(config.fatal.clone()));
         let events = Arc::new(EventMetrics::default());
         let depth = DepthView::of(&exchange, wakers(&seats, &[StageName::Depth], None));

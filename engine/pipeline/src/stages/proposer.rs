@@ -98,9 +98,7 @@ impl Proposer {
         if self.proposing.term() != Some(term) {
             return self.begin(term);
         }
-        if !self.proposals.has_room() {
-            return Err(ProposalRefused::Full);
-        }
+        self.proposals.check_room()?;
         let Self { frames, proposals, entry_slots_max, .. } = self;
         let mut propose = |slots_max| {
             frames.poll(slots_max, |batch| match slots_to_tick(batch) {

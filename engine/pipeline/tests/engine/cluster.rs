@@ -178,7 +178,6 @@ impl Member {
         let (engine, ports) =
             Engine::stepped_member(config, opened, egress, parts).expect("the engine starts");
         let MemberPorts { feed, proposals, lead_changed, confirmed, checkpoints, journal: gauges } = ports;
-        gauges.set_durable(journal.durable_sequence());
         let consensus = Consensus::new(lead, journal, feed, proposals, lead_changed);
         let ingress = engine.ingress();
         Self { engine, consensus, confirmed, checkpoints, gauges, recorder, needed, ingress }

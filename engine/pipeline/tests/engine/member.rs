@@ -212,6 +212,26 @@ fn a_consensus_that_takes_nothing_stops_the_publishers_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_consensus_that_ends_first_leaves_nobody_waiting() {
+    for in_flight in [0, 5, 100] {
+        let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
+        let mut member = leader(&disk, &config(&time));
+        for id in 1..=in_flight {
+            member.ingress.try_publish(order(id).as_bytes()).unwrap();
+            member.engine.step();
+        }
+        let Member { mut engine, consensus, mut ingress, .. } = member;
+        drop(consensus);
+        ingress.try_publish(order(in_flight + 1).as_bytes()).unwrap();
+        assert!(engine.settle(STEPS_MAX));
+        assert_eq!(ingress.free_slots(), ingress.capacity(), "what nobody takes is dropped");
+        drop(ingress);
+        assert_eq!(engine.view().fault(), None);
+        assert!(engine.stop(STEPS_MAX).is_some(), "{in_flight} in flight");
+    }
+}
+
+#[test]
 fn how_frames_are_fed_changes_nothing() {
     let frames = flow_frames(seed(22), 3_000);
     let expected = alone(&frames);
