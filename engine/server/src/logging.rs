@@ -1,12 +1,13 @@
 //! Structured logs to standard error, as text or one JSON object a line. RUST_LOG comes before the configured filter.
-//! The consensus library's own lines are its developers': of those only warnings are shown, unless the filter names it.
+//! The consensus library's own lines are its developers': of those only errors are shown, unless the filter names it.
 
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::error::CommandError;
 
-const QUIET: &str = "openraft=warn";
+/// It warns of every call to a member that is away, dozens of times a second.
+const QUIET: &str = "openraft=error";
 
 /// Starts logging for the rest of the process.
 ///

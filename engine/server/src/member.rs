@@ -16,7 +16,7 @@ use journaler::{Journal, LogSummary, SharedStorage};
 use pipeline::{EngineConfig, EngineHandle, EngineView, MemberParts, MemberPorts};
 use protocol::{Capacities, Checkpoint, Sequence};
 use rand::RngExt;
-use replicator::{Cluster, ClusterOptions, Hooks, Lead, Verdict, Versions, WriterHome};
+use replicator::{Cluster, ClusterOptions, Hooks, Lead, MemberStatus, Verdict, Versions, WriterHome};
 use snapshots::SnapshotStore;
 
 use self::adapters::{Fed, Folder, Leads, Monitor};
@@ -166,7 +166,9 @@ impl MemberSide {
 
     /// Makes another member the leader, if this one is and another can.
     pub fn hand_over(&self) {
-        if self.cluster.lead().term().is_none() {
+        let status = self.cluster.status();
+        let able = |other: &MemberStatus| other.voter && other.reachable && other.member.id != status.member;
+        if self.cluster.lead().term().is_none() || !status.members.iter().any(able) {
             return;
         }
         let Some(runtime) = self.cluster.runtime() else { return };

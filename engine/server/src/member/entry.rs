@@ -112,8 +112,7 @@ fn refuse_journal(data: &Path, storage: &SharedStorage) -> Result<(), CommandErr
     }
     Err(CommandError::failed(format!(
         "{}: holds the journal of a server alone, or of a member whose file `{MEMBER_FILE}` is lost, and a member begins \
-         empty: give an empty directory, which the cluster fills; to begin a cluster with what is here, use `ringpit cluster \
-         rebuild`",
+         empty: give an empty directory, which the cluster fills",
         data.display()
     )))
 }

@@ -218,7 +218,8 @@ fn catch_up(asked: &Asked, id: MemberId) -> Result<(), CommandError> {
         let Some(member) = seen.members.iter().find(|member| member.member.id == id) else {
             return Err(CommandError::failed(format!("member {id} was removed meanwhile")));
         };
-        let lag = member.lag_entries.filter(|_| member.reachable);
+        // One that is not in the cluster yet answers, too, and has no last entry.
+        let lag = member.lag_entries.filter(|_| member.reachable && member.last_index.is_some());
         if lag.is_some_and(|lag| lag <= LAG_MAX) && member.catching_up.is_none() {
             let _ = meter.finish();
             return Ok(());
