@@ -54,7 +54,7 @@ struct DumpArgs {
     /// Last sequence to show; without it, the last there is
     #[arg(long, value_name = "SEQUENCE", default_value_t = u64::MAX)]
     to: u64,
-    /// Show the batches and marks as well
+    /// Show the entries (batches of frames, blanks, memberships) and marks as well
     #[arg(long)]
     batches: bool,
     /// Every line is a JSON object, the last one a summary
@@ -103,7 +103,8 @@ pub fn run(args: &JournalArgs) -> Result<(), CommandError> {
 fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
     let stat = read_all(&args.data, "verifying")?;
     let (first, last) = (stat.first_sequence, stat.last_sequence);
-    say!("valid: {} segments, frames {first} to {last}, chain {}", stat.segments.len(), hex(&stat.chain));
+    let (segments, index, chain) = (stat.segments.len(), stat.index, hex(&stat.chain));
+    say!("valid: {segments} segments, frames {first} to {last}, entries to {index}, chain {chain}");
     tell_torn(&stat);
     let mut object = summary(&stat);
     object["valid"] = true.into();
@@ -113,7 +114,7 @@ fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
 
 fn stat(args: &StatArgs) -> Result<(), CommandError> {
     let stat = read_all(&args.data, "reading")?;
-    say!("{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}", "segment", "first", "last", "batches", "marks", "bytes");
+    say!("{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}", "segment", "first", "last", "entries", "marks", "bytes");
     for segment in &stat.segments {
         say!(
             "{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}",
@@ -125,7 +126,13 @@ fn stat(args: &StatArgs) -> Result<(), CommandError> {
             segment.bytes_used,
         );
     }
-    say!("{} prepared, term {}, clean stop: {}", stat.prepared, stat.term, stat.clean_stop);
+    // Alone, nothing is committed apart from being journaled.
+    let committed = match stat.committed_index {
+        0 => String::new(),
+        index => format!(" (to {index} committed)"),
+    };
+    let JournalStat { prepared, term, index, clean_stop, .. } = &stat;
+    say!("{prepared} prepared, term {term}, entries to {index}{committed}, clean stop: {clean_stop}");
     tell_torn(&stat);
     args.output.last_line(&summary(&stat));
     Ok(())
@@ -149,6 +156,10 @@ fn dump(args: &DumpArgs) -> Result<(), CommandError> {
                     "file": batch.file,
                     "offset": batch.offset,
                     "batch": format!("{:?}", header.kind),
+                    "term": header.term.0,
+                    "index": header.index,
+                    "committed_index": header.committed_index,
+                    "payload_bytes": header.payload_bytes,
                     "first_sequence": header.first_sequence.0,
                     "last_sequence": header.last_sequence().0,
                 });
@@ -266,6 +277,8 @@ fn summary(stat: &JournalStat) -> Value {
         "first_sequence": stat.first_sequence.0,
         "last_sequence": stat.last_sequence.0,
         "term": stat.term.0,
+        "index": stat.index,
+        "committed_index": stat.committed_index,
         "batches": stat.segments.iter().map(|segment| segment.batches).sum::<u64>(),
         "bytes": stat.segments.iter().map(|segment| segment.bytes_used).sum::<u64>(),
         "chain": hex(&stat.chain),
