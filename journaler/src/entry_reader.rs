@@ -109,36 +109,27 @@ impl EntryReader {
         }
     }
 
-    /// The last entry all of whose frames are at or before `sequence`, entries without frames behind it included. It may
-    /// not be committed.
+    /// The last entry of frames that are all at or before `sequence`, or what the oldest kept entry follows. Entries without
+    /// frames behind it are not counted: a frame that was applied is committed, and they may not be.
     ///
     /// # Errors
     /// `Pruned` if that entry is older than what the oldest kept one follows; else as [`EntryReader::read`].
     pub fn entry_at(&mut self, sequence: Sequence) -> Result<LogEnd> {
-        let mut place =
-            match find(&self.storage, |header| header.first_sequence.0 <= sequence.0.saturating_add(1))? {
+        let mut wanted = sequence;
+        loop {
+            let mut place = match find(&self.storage, |header| header.first_sequence <= wanted)? {
                 Searched::Place(place) => place,
+                Searched::Before(before) if before.sequence <= wanted => return Ok(before),
                 Searched::Before(before) => {
-                    return Err(JournalError::Pruned {
-                        wanted: sequence,
-                        first: Sequence(before.sequence.0 + 1),
-                    });
+                    let first = Sequence(before.sequence.0 + 1);
+                    return Err(JournalError::Pruned { wanted: sequence, first });
                 }
                 Searched::Nothing => return Ok(LogEnd::default()),
             };
-        let mut last = place.begins;
-        loop {
-            match place.step(&self.storage)? {
-                Step::Entry(header) if header.last_sequence() <= sequence => {
-                    last =
-                        LogEnd { index: header.index, sequence: header.last_sequence(), term: header.term };
-                }
-                Step::Entry(_) => return Ok(last),
-                Step::Mark => {}
-                Step::End { reason, is_blank } if !is_blank && last.sequence < sequence => {
-                    return Err(place.corrupt(reason));
-                }
-                Step::End { .. } => return Ok(last),
+            match place.last_frames(&self.storage, wanted)? {
+                Some(last) => return Ok(last),
+                // It has none yet: the last one is in a segment before it.
+                None => wanted = place.begins.sequence,
             }
         }
     }
@@ -262,6 +253,26 @@ impl Place {
             }
         }
         Ok(())
+    }
+
+    /// The last entry of frames that are all at or before `sequence`, if there is one from here on.
+    fn last_frames(&mut self, storage: &SharedStorage, sequence: Sequence) -> Result<Option<LogEnd>> {
+        let mut last: Option<LogEnd> = None;
+        loop {
+            match self.step(storage)? {
+                Step::Entry(header) if header.count > 0 && header.last_sequence() > sequence => {
+                    return Ok(last);
+                }
+                Step::Entry(BatchHeader { index, term, count: 1.., .. }) => {
+                    last = Some(LogEnd { index, sequence: self.position.last_sequence(), term });
+                }
+                Step::Entry(_) | Step::Mark => {}
+                Step::End { reason, is_blank: false } if self.position.last_sequence() < sequence => {
+                    return Err(self.corrupt(reason));
+                }
+                Step::End { .. } => return Ok(last),
+            }
+        }
     }
 
     /// Goes on behind the next entry, which is `index`.

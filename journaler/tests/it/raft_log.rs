@@ -231,7 +231,9 @@ fn check_questions(reader: &mut EntryReader, model: &Model, random: &mut StdRng)
     let term = if index == before.index { before.term } else { model.kept(index).last().unwrap().term };
     assert_eq!(reader.summary_of(index).unwrap(), (term, Sequence(model.sequence_at(index))));
     let sequence = random.random_range(before.sequence.0..=model.sequence_at(last) + 3);
-    let index = (before.index..=last).rfind(|index| model.sequence_at(*index) <= sequence).unwrap();
+    let at = |index: u64| model.sequence_at(index);
+    let newest = (before.index..=last).rfind(|index| at(*index) <= sequence).map(at).unwrap();
+    let index = (before.index..=last).find(|index| at(*index) == newest).unwrap();
     let end = reader.entry_at(Sequence(sequence)).unwrap();
     assert_eq!((end.index, end.sequence.0), (index, model.sequence_at(index)));
     assert!(matches!(reader.summary_of(last + 1), Err(JournalError::EntryPastEnd { .. })));
