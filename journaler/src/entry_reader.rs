@@ -11,13 +11,11 @@ use crate::format::{
     self, BATCH_HEADER_BYTES, BLOCK_BYTES, BatchHeader, BatchKind, EntryKind, SegmentHeader,
     SegmentHeaderRead,
 };
+use crate::places::{Places, Remembered};
 use crate::scan::{Found, Position, Segment, next_offset};
 use crate::storage::{Access, SharedStorage};
 use crate::summary::LogEnd;
-use crate::survey::{Survey, Surveyed, segment_path};
-
-/// A place is remembered every so many bytes of a segment, to start a look backward from.
-const REMEMBERED_EVERY: u64 = 1 << 20;
+use crate::survey::{Survey, segment_path};
 
 /// An entry of the journal as a Raft log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,24 +38,30 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct EntryReader {
     storage: SharedStorage,
+    places: Places,
     place: Option<Place>,
 }
 
 impl Clone for EntryReader {
     fn clone(&self) -> Self {
-        Self { storage: self.storage.clone(), place: None }
+        Self::beside(self.storage.clone(), self.places.clone())
     }
 }
 
 impl EntryReader {
-    /// A reader of the journal in `storage`.
+    /// A reader of the journal in `storage`; beside a writer, [`Journal::entry_reader`](crate::Journal::entry_reader) gives
+    /// one that finds its way faster.
     ///
     /// # Errors
     /// `MissingSegment`, `SegmentLength`, `WrongVersion`, `ForeignCluster` (segments of two clusters), `Corrupt` if the
     /// headers contradict each other, `Io`.
     pub fn open(storage: SharedStorage) -> Result<Self> {
         Survey::read(&storage, None)?;
-        Ok(Self { storage, place: None })
+        Ok(Self::beside(storage, Places::default()))
+    }
+
+    pub(crate) fn beside(storage: SharedStorage, places: Places) -> Self {
+        Self { storage, places, place: None }
     }
 
     /// Entries `from..to`, at least one, as many as have `bytes_max` bytes of payload together and are written. Entry `from`
@@ -69,23 +73,7 @@ impl EntryReader {
         if from >= to {
             return Ok(Vec::new());
         }
-        if let Some(mut place) = self.place.take()
-            && place.go_back_to(from)
-            && let Ok(entries) = place.read(&self.storage, from, to, bytes_max)
-        {
-            self.place = Some(place);
-            return Ok(entries);
-        }
-        let mut place = match find(&self.storage, |header| header.first_index <= from)? {
-            Searched::Place(place) => *place,
-            Searched::Before(first) => {
-                return Err(JournalError::EntryPruned { wanted: from, first: first.index + 1 });
-            }
-            Searched::Nothing => return Err(JournalError::EntryPastEnd { wanted: from, last: 0 }),
-        };
-        let entries = place.read(&self.storage, from, to, bytes_max)?;
-        self.place = Some(place);
-        Ok(entries)
+        self.with_place(from, |place, files| place.read(files, from, to, bytes_max))
     }
 
     /// Term of entry `index`, and the sequence of the last frame up to it. What the oldest entry follows can be asked for
@@ -94,18 +82,14 @@ impl EntryReader {
     /// # Errors
     /// As [`EntryReader::read`].
     pub fn summary_of(&mut self, index: u64) -> Result<(Term, Sequence)> {
-        match find(&self.storage, |header| header.first_index <= index)? {
-            Searched::Place(mut place) => {
-                place.skip_to(&self.storage, index)?;
-                let header = place.expect_entry(&self.storage, index)?;
-                Ok((header.term, header.last_sequence()))
-            }
-            Searched::Before(before) if before.index == index => Ok((before.term, before.sequence)),
-            Searched::Before(before) => {
-                Err(JournalError::EntryPruned { wanted: index, first: before.index + 1 })
-            }
-            Searched::Nothing if index == 0 => Ok((Term(0), Sequence(0))),
-            Searched::Nothing => Err(JournalError::EntryPastEnd { wanted: index, last: 0 }),
+        let known = self.with_place(index, |place, files| {
+            place.skip_to(files, index)?;
+            let header = place.expect_entry(files, index)?;
+            Ok((header.term, header.last_sequence()))
+        });
+        match known {
+            Err(JournalError::EntryPruned { first, .. }) if first == index + 1 => self.before_first(index),
+            known => known,
         }
     }
 
@@ -115,44 +99,127 @@ impl EntryReader {
     /// # Errors
     /// `Pruned` if that entry is older than what the oldest kept one follows; else as [`EntryReader::read`].
     pub fn entry_at(&mut self, sequence: Sequence) -> Result<LogEnd> {
+        if let Some(found) = self.entry_near(sequence) {
+            return Ok(found);
+        }
         let mut wanted = sequence;
         loop {
-            let mut place = match find(&self.storage, |header| header.first_sequence <= wanted)? {
-                Searched::Place(place) => place,
-                Searched::Before(before) if before.sequence <= wanted => return Ok(before),
-                Searched::Before(before) => {
-                    let first = Sequence(before.sequence.0 + 1);
-                    return Err(JournalError::Pruned { wanted: sequence, first });
-                }
-                Searched::Nothing => return Ok(LogEnd::default()),
+            let (place, oldest) = find(&self.storage, |header| header.first_sequence <= wanted)?;
+            let Some(mut place) = place else {
+                let first = Sequence(oldest.sequence.0 + 1);
+                return if oldest.sequence <= wanted {
+                    Ok(oldest)
+                } else {
+                    Err(JournalError::Pruned { wanted: sequence, first })
+                };
             };
-            match place.last_frames(&self.storage, wanted)? {
+            let begins = place.position.last_sequence();
+            match place.last_frames(&self.files(), wanted)? {
                 Some(last) => return Ok(last),
                 // It has none yet: the last one is in a segment before it.
-                None => wanted = place.begins.sequence,
+                None => wanted = begins,
             }
         }
     }
+
+    /// [`EntryReader::entry_at`] from a remembered place, if there is one near enough.
+    fn entry_near(&self, sequence: Sequence) -> Option<LogEnd> {
+        let mut wanted = sequence;
+        // Between a place and the frame there may be no end of an entry; the place before has one.
+        for _ in 0..2 {
+            let remembered = self.places.before_frame(wanted)?;
+            let begins = remembered.position.last_sequence();
+            let mut place = Place::at(&self.storage, remembered).ok()??;
+            if let Some(last) = place.last_frames(&self.files(), sequence).ok()? {
+                return Some(last);
+            }
+            wanted = begins;
+        }
+        None
+    }
+
+    /// What the oldest entry follows, if that is `index`.
+    fn before_first(&self, index: u64) -> Result<(Term, Sequence)> {
+        let (_, oldest) = find(&self.storage, |_| false)?;
+        if oldest.index == index {
+            Ok((oldest.term, oldest.sequence))
+        } else {
+            Err(JournalError::EntryPruned { wanted: index, first: oldest.index + 1 })
+        }
+    }
+
+    fn files(&self) -> Files {
+        Files { storage: self.storage.clone(), places: self.places.clone() }
+    }
+
+    /// Works from a place before entry `index`: the one that is kept, else a remembered one, else the start of its segment.
+    /// What the first two do not find is looked for from there.
+    fn with_place<T>(
+        &mut self,
+        index: u64,
+        mut work: impl FnMut(&mut Place, &Files) -> Result<T>,
+    ) -> Result<T> {
+        let files = self.files();
+        let remembered = self.places.before_entry(index);
+        let nearest = remembered.as_ref().map_or(0, |remembered| remembered.position.index);
+        if let Some(mut place) = self.place.take()
+            && (nearest..index).contains(&place.position.index)
+        {
+            place.segment.forget();
+            if let Ok(found) = work(&mut place, &files) {
+                self.place = Some(place);
+                return Ok(found);
+            }
+        }
+        let is_remembered = remembered.is_some();
+        if let Some(remembered) = remembered
+            && let Ok(Some(mut place)) = Place::at(&self.storage, remembered)
+            && let Ok(found) = work(&mut place, &files)
+        {
+            self.place = Some(place);
+            return Ok(found);
+        }
+        let (place, oldest) = find(&self.storage, |header| header.first_index <= index)?;
+        let Some(mut place) = place else {
+            // Nothing was ever written, or what is wanted comes before the oldest.
+            return Err(if index > oldest.index {
+                JournalError::EntryPastEnd { wanted: index, last: oldest.index }
+            } else {
+                JournalError::EntryPruned { wanted: index, first: oldest.index + 1 }
+            });
+        };
+        let found = work(&mut place, &files)?;
+        if is_remembered {
+            // What was remembered is not so any more.
+            self.places.clear();
+        }
+        self.place = Some(place);
+        Ok(found)
+    }
 }
 
-/// What a search for a segment found.
-enum Searched {
-    /// The start of the last one that will do.
-    Place(Box<Place>),
-    /// None: all come later. What the oldest follows.
-    Before(LogEnd),
-    /// None was begun.
-    Nothing,
+/// Where a place goes on.
+struct Files {
+    storage: SharedStorage,
+    places: Places,
 }
 
-fn find(storage: &SharedStorage, will_do: impl Fn(&SegmentHeader) -> bool) -> Result<Searched> {
+/// The start of the last segment that will do, if there is one; and what the oldest one follows.
+fn find(
+    storage: &SharedStorage,
+    will_do: impl Fn(&SegmentHeader) -> bool,
+) -> Result<(Option<Place>, LogEnd)> {
     let survey = Survey::read(storage, None)?;
     let begun = || survey.segments.iter().filter_map(|found| found.valid().map(|header| (found, header)));
-    match (begun().filter(|(_, header)| will_do(header)).last(), begun().next()) {
-        (Some((found, header)), _) => Ok(Searched::Place(Box::new(Place::start(storage, found, header)?))),
-        (None, Some((_, oldest))) => Ok(Searched::Before(LogEnd::before(oldest))),
-        (None, None) => Ok(Searched::Nothing),
-    }
+    let oldest = begun().next().map(|(_, oldest)| LogEnd::before(oldest)).unwrap_or_default();
+    let place = match begun().filter(|(_, header)| will_do(header)).last() {
+        None => None,
+        Some((found, header)) => {
+            let segment = Segment::open(storage, found.path.clone(), Access::Read)?;
+            Some(Place::at_start(segment, found.number, header, found.seed()))
+        }
+    };
+    Ok((place, oldest))
 }
 
 enum Step {
@@ -173,61 +240,34 @@ struct Place {
     segment: Segment,
     number: u64,
     seed: u32,
-    /// What the segment follows.
-    begins: LogEnd,
     offset: u64,
     /// What the batch at `offset` must follow.
     position: Position,
     /// The place before the batch that was read last.
     entry_start: (u64, Position),
-    /// Places further up in the segment, in order, the first one at its start.
-    remembered: Vec<(u64, Position)>,
 }
 
 impl Place {
-    fn start(storage: &SharedStorage, found: &Surveyed, header: &SegmentHeader) -> Result<Self> {
-        let segment = Segment::open(storage, found.path.clone(), Access::Read)?;
-        Ok(Self::at_start(segment, found.number, header, found.seed()))
-    }
-
     fn at_start(segment: Segment, number: u64, header: &SegmentHeader, seed: u32) -> Self {
         let (offset, position) = (BLOCK_BYTES as u64, Position::of_segment(header));
-        let here = (offset, position.clone());
-        Self {
-            segment,
-            number,
-            seed,
-            begins: LogEnd::before(header),
-            offset,
-            position,
-            entry_start: here.clone(),
-            remembered: vec![here],
-        }
+        Self { segment, number, seed, offset, entry_start: (offset, position.clone()), position }
     }
 
-    /// Makes ready to read entry `from` and what follows, from the nearest known place before it; `false` if there is none
-    /// in this segment. Whatever was read before is forgotten.
-    fn go_back_to(&mut self, from: u64) -> bool {
-        self.segment.forget();
-        if self.position.index < from {
-            return true;
-        }
-        match self.remembered.iter().rfind(|(_, position)| position.index < from) {
-            Some((offset, position)) => {
-                (self.offset, self.position) = (*offset, position.clone());
-                true
-            }
-            None => false,
-        }
+    /// A remembered place; `None` if its segment is none any more.
+    fn at(storage: &SharedStorage, remembered: Remembered) -> Result<Option<Self>> {
+        let Remembered { number, offset, position } = remembered;
+        let segment = Segment::open(storage, segment_path(number), Access::Read)?;
+        let SegmentHeaderRead::Valid(_, seed) = segment.header()? else { return Ok(None) };
+        Ok(Some(Self { segment, number, seed, offset, entry_start: (offset, position.clone()), position }))
     }
 
-    fn read(&mut self, storage: &SharedStorage, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>> {
+    fn read(&mut self, files: &Files, from: u64, to: u64, bytes_max: usize) -> Result<Vec<Entry>> {
         self.segment.set_window(format::batch_bytes(bytes_max));
-        self.skip_to(storage, from)?;
+        self.skip_to(files, from)?;
         let mut entries = Vec::new();
         let mut bytes = 0;
         for index in from..to {
-            let header = match self.expect_entry(storage, index) {
+            let header = match self.expect_entry(files, index) {
                 Err(JournalError::EntryPastEnd { .. } | JournalError::Corrupt(_)) if index > from => break,
                 read => read?,
             };
@@ -245,9 +285,9 @@ impl Place {
     }
 
     /// Goes on to before entry `index`.
-    fn skip_to(&mut self, storage: &SharedStorage, index: u64) -> Result<()> {
+    fn skip_to(&mut self, files: &Files, index: u64) -> Result<()> {
         while self.position.index + 1 < index {
-            match self.step(storage)? {
+            match self.step(files)? {
                 Step::Entry(_) | Step::Mark => {}
                 Step::End { reason, is_blank } => return Err(self.no_entry(index, reason, is_blank)),
             }
@@ -256,10 +296,10 @@ impl Place {
     }
 
     /// The last entry of frames that are all at or before `sequence`, if there is one from here on.
-    fn last_frames(&mut self, storage: &SharedStorage, sequence: Sequence) -> Result<Option<LogEnd>> {
+    fn last_frames(&mut self, files: &Files, sequence: Sequence) -> Result<Option<LogEnd>> {
         let mut last: Option<LogEnd> = None;
         loop {
-            match self.step(storage)? {
+            match self.step(files)? {
                 Step::Entry(header) if header.count > 0 && header.last_sequence() > sequence => {
                     return Ok(last);
                 }
@@ -276,10 +316,11 @@ impl Place {
     }
 
     /// Goes on behind the next entry, which is `index`.
-    fn expect_entry(&mut self, storage: &SharedStorage, index: u64) -> Result<BatchHeader> {
+    fn expect_entry(&mut self, files: &Files, index: u64) -> Result<BatchHeader> {
         loop {
-            match self.step(storage)? {
-                Step::Entry(header) => return Ok(header),
+            match self.step(files)? {
+                Step::Entry(header) if header.index == index => return Ok(header),
+                Step::Entry(_) => return Err(self.corrupt("another entry stands here")),
                 Step::Mark => {}
                 Step::End { reason, is_blank } => return Err(self.no_entry(index, reason, is_blank)),
             }
@@ -298,13 +339,11 @@ impl Place {
     }
 
     /// Reads what stands here and moves behind it, into the next segment if it is the end of this one.
-    fn step(&mut self, storage: &SharedStorage) -> Result<Step> {
-        if self.remembered.last().is_none_or(|(offset, _)| offset + REMEMBERED_EVERY <= self.offset) {
-            self.remembered.push((self.offset, self.position.clone()));
-        }
+    fn step(&mut self, files: &Files) -> Result<Step> {
+        files.places.remember(self.number, self.offset, &self.position);
         let before = self.position.clone();
         match self.segment.batch(self.offset, self.seed, &mut self.position)? {
-            Found::Batch(header) if header.kind == BatchKind::SegmentEnd => self.enter_next(storage),
+            Found::Batch(header) if header.kind == BatchKind::SegmentEnd => self.enter_next(files),
             Found::Batch(header) => {
                 self.entry_start = (self.offset, before);
                 self.offset = next_offset(self.offset, &header);
@@ -318,9 +357,9 @@ impl Place {
     }
 
     /// Enters the next segment, or stays before the end of this one until the next is begun.
-    fn enter_next(&mut self, storage: &SharedStorage) -> Result<Step> {
+    fn enter_next(&mut self, files: &Files) -> Result<Step> {
         let number = self.number + 1;
-        let mut segment = match Segment::open(storage, segment_path(number), Access::Read) {
+        let mut segment = match Segment::open(&files.storage, segment_path(number), Access::Read) {
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Step::End { reason: "the next segment is not there", is_blank: true });
             }

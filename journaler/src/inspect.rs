@@ -11,7 +11,7 @@ use crate::journal::take_lock;
 use crate::recovery::{self, TornTail};
 use crate::scan::{Position, Segment, next_offset};
 use crate::storage::{Access, SharedStorage};
-use crate::survey::{JOURNAL_FOLDER, Survey, segment_path};
+use crate::survey::{JOURNAL_FOLDER, Survey, Surveyed, segment_path};
 use crate::walk::{Visit, walk};
 
 /// How far a long look has come.
@@ -109,7 +109,8 @@ pub fn dump(
     to: Sequence,
     show: &mut dyn FnMut(DumpedBatch<'_>),
 ) -> Result<JournalStat> {
-    let mut visit = |file: &str, offset: u64, header: &BatchHeader, payload: &[u8]| {
+    let mut visit = |found: &Surveyed, offset: u64, header: &BatchHeader, payload: &[u8]| {
+        let file = &found.path;
         let slots = if header.kind == BatchKind::Frames { payload } else { &[] };
         if header.last_sequence() >= from && header.first_sequence <= to {
             show(DumpedBatch { file, offset, header, frames: Frames::new(slots, header.first_sequence) });

@@ -19,7 +19,7 @@
 //! // The same journal as a Raft log, an index being one more than the library's:
 //! journal.append_entries(&[NewEntry { term, kind, payload }])?;
 //! journal.set_committed(index); journal.truncate_after(index)?; Journal::create_behind(.., log_end)?;
-//! let mut reader = EntryReader::open(storage.clone())?;   // Send; a clone for each thread
+//! let mut reader = journal.entry_reader();                 // Send; a clone for each thread
 //! reader.read(from, to, bytes_max)?; reader.summary_of(index)?; reader.entry_at(sequence)?;
 //!
 //! journal.segments().prune(keep_from)?;                   // from any thread
@@ -48,6 +48,7 @@ mod format;
 mod frames;
 mod inspect;
 mod journal;
+mod places;
 mod reader;
 mod recovery;
 mod reports;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::Sequence;
 
 use crate::error::{Context, Result};
+use crate::places::Places;
 use crate::storage::{SharedStorage, StorageFile};
 use crate::survey::JOURNAL_FOLDER;
 
@@ -37,18 +38,30 @@ pub struct Segments {
     closed: Arc<Mutex<Vec<ClosedSegment>>>,
     /// What is above may still be taken back. A later look sees a higher one, so no order with other memory is needed.
     committed_index: Arc<AtomicU64>,
+    places: Places,
     /// At level `memory`: the segment that is written, and those before it that [`Segments::sync`] has not covered.
     unsynced: Arc<Mutex<Vec<Arc<dyn StorageFile>>>>,
 }
 
 impl Segments {
-    pub(crate) fn new(storage: SharedStorage, closed: Vec<ClosedSegment>, committed_index: u64) -> Self {
+    pub(crate) fn new(
+        storage: SharedStorage,
+        closed: Vec<ClosedSegment>,
+        committed_index: u64,
+        places: Places,
+    ) -> Self {
         Self {
             storage,
             closed: Arc::new(Mutex::new(closed)),
             committed_index: Arc::new(AtomicU64::new(committed_index)),
+            places,
             unsynced: Arc::default(),
         }
+    }
+
+    /// Where entries are, as far as is remembered.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     /// The storage that the segments are on.
@@ -145,6 +158,7 @@ impl Segments {
             // One by one, so that a power cut can't take a later name and leave an earlier one.
             self.storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
             self.lock().retain(|segment| segment.number != oldest.number);
+            self.places.forget_up_to(oldest.number);
             removed.push(oldest);
         }
     }

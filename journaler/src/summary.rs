@@ -5,6 +5,7 @@ use protocol::{Sequence, Term};
 use crate::entry_reader::EntryReader;
 use crate::error::Result;
 use crate::format::{BatchHeader, EntryKind, SegmentHeader};
+use crate::places::Places;
 use crate::scan::Position;
 use crate::storage::SharedStorage;
 use crate::survey::{Survey, Surveyed};
@@ -49,11 +50,11 @@ pub struct LogSummary {
 }
 
 impl LogSummary {
-    /// Reads the segments of `survey`, whose end was found before.
+    /// Reads the segments of `survey`, whose end was found before, and remembers places in them.
     ///
     /// # Errors
     /// `Corrupt` wherever the damage is; `Io`.
-    pub(crate) fn read(storage: &SharedStorage, survey: &Survey) -> Result<Self> {
+    pub(crate) fn read(storage: &SharedStorage, survey: &Survey, places: &Places) -> Result<Self> {
         let before =
             survey.segments.first().and_then(Surveyed::valid).map(LogEnd::before).unwrap_or_default();
         let mut summary = Self {
@@ -63,10 +64,23 @@ impl LogSummary {
             committed_index: before.index,
             ..Self::default()
         };
-        walk(storage, survey, &mut |_, _, header, payload| summary.add(header, payload), &mut |_, _, _| ())?;
+        let mut visit = |found: &Surveyed, offset: u64, header: &BatchHeader, payload: &[u8]| {
+            if header.kind.is_entry() {
+                places.remember(found.number, offset, &summary.position_before(header));
+            }
+            summary.add(header, payload);
+        };
+        walk(storage, survey, &mut visit, &mut |_, _, _| ())?;
         summary.committed_sequence =
-            EntryReader::open(storage.clone())?.summary_of(summary.committed_index)?.1;
+            EntryReader::beside(storage.clone(), places.clone()).summary_of(summary.committed_index)?.1;
         Ok(summary)
+    }
+
+    /// What the entry with `header`, the next to be added, follows.
+    fn position_before(&self, header: &BatchHeader) -> Position {
+        let term = self.terms.last().map_or(self.before.term, |(term, _)| *term);
+        let index = header.index.saturating_sub(1);
+        Position { next_sequence: header.first_sequence, index, term, chain: header.chain }
     }
 
     fn add(&mut self, header: &BatchHeader, payload: &[u8]) {

@@ -9,8 +9,8 @@ use crate::scan::{Position, Segment};
 use crate::storage::{Access, SharedStorage};
 use crate::survey::{Survey, Surveyed, segment_path};
 
-/// What sees each batch: the segment's file, the offset in it, the header, the payload.
-pub(crate) type Visit<'a> = dyn FnMut(&str, u64, &BatchHeader, &[u8]) + 'a;
+/// What sees each batch: the segment, the offset in it, the header, the payload.
+pub(crate) type Visit<'a> = dyn FnMut(&Surveyed, u64, &BatchHeader, &[u8]) + 'a;
 
 /// Reads the segments of `survey` as far as they were begun. `ended` hears of each one when it was read.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn walk(
         }
         let mut segment = Segment::open(storage, found.path.clone(), Access::Read)?;
         let mut show = |segment: &Segment, offset: u64, header: &BatchHeader| {
-            visit(&found.path, offset, header, segment.payload());
+            visit(found, offset, header, segment.payload());
         };
         let end = recovery::read_segment(&mut segment, found.seed(), begins, &mut show)?;
         let followed =

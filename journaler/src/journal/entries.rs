@@ -5,6 +5,7 @@ use std::sync::Arc;
 use protocol::{Sequence, Term};
 
 use super::{Durability, Journal};
+use crate::entry_reader::EntryReader;
 use crate::error::{Context, JournalError, Result};
 use crate::format::{self, BLOCK_BYTES, EntryKind};
 use crate::frames;
@@ -57,6 +58,11 @@ impl Journal {
     /// Highest index that is known to be committed; 0 if none is.
     pub fn committed_index(&self) -> u64 {
         self.committed_index
+    }
+
+    /// A reader of the entries for other threads. It knows what this writer remembers of where they are.
+    pub fn entry_reader(&self) -> EntryReader {
+        EntryReader::beside(Arc::clone(&self.storage), self.segments.places().clone())
     }
 
     /// Makes all that is written durable. At the level `disk` it is so already.

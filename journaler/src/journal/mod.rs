@@ -290,7 +290,9 @@ impl Journal {
     fn flush(&mut self, behind: Position, begun: bool) -> Result<()> {
         let durable = self.options.durability == Durability::Disk;
         let Some(current) = self.current.as_mut() else { return Err(JournalError::Failed) };
+        let offset = if begun { BLOCK_BYTES as u64 } else { current.offset };
         current.write(self.buffer.sealed(begun), durable)?;
+        self.segments.places().remember(current.number, offset, &self.position);
         self.buffer.clear();
         self.position = behind;
         self.marked = false;

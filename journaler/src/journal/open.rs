@@ -9,6 +9,7 @@ use super::prepare::{self, Prepared, Preparer};
 use super::{Current, Durability, Journal, JournalOptions};
 use crate::error::{Context, JournalError, Result};
 use crate::format::BatchKind;
+use crate::places::Places;
 use crate::recovery::{self, Ending, TornTail};
 use crate::scan::Position;
 use crate::segments::{ClosedSegment, Segments};
@@ -89,7 +90,8 @@ impl Journal {
                 "cut a torn tail; it was not acknowledged, unless the disk lied about an fsync or the level was memory"
             );
         }
-        let log = if options.summarize { Some(LogSummary::read(&storage, &survey)?) } else { None };
+        let places = Places::default();
+        let log = options.summarize.then(|| LogSummary::read(&storage, &survey, &places)).transpose()?;
         let recovery = Recovery {
             first_sequence: survey.first_sequence().unwrap_or(ending.position.next_sequence),
             last_sequence: ending.position.last_sequence(),
@@ -99,7 +101,7 @@ impl Journal {
             removed: survey.temporaries.clone(),
             log,
         };
-        let mut journal = Self::resume(storage, options, lock, &survey, &ending)?;
+        let mut journal = Self::resume(storage, options, lock, &survey, &ending, places)?;
         if let Some(log) = &recovery.log {
             journal.committed_index = log.committed_index;
             journal.segments.set_committed(log.committed_index);
@@ -113,6 +115,7 @@ impl Journal {
         lock: LockGuard,
         survey: &Survey,
         ending: &Ending,
+        places: Places,
     ) -> Result<Self> {
         let begun = begun_segments(survey);
         let closed = closed_segments(survey, ending, begun);
@@ -134,7 +137,7 @@ impl Journal {
             }),
         };
         // Alone, what is journaled is never taken back.
-        let segments = Segments::new(Arc::clone(&storage), closed, u64::MAX);
+        let segments = Segments::new(Arc::clone(&storage), closed, u64::MAX, places);
         if let Some(Current { file, .. }) = &current
             && options.durability == Durability::Memory
         {

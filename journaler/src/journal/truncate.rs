@@ -15,11 +15,16 @@ use crate::scan::{Found, Position, Segment, next_offset};
 use crate::storage::{Access, StorageFile};
 use crate::survey::segment_path;
 
-/// Where the journal will end.
-struct Cut {
+/// A segment that was begun.
+struct Begun {
     number: u64,
     header: SegmentHeader,
     seed: u32,
+}
+
+/// Where the journal will end.
+struct Cut {
+    begun: Begun,
     length: u64,
     offset: u64,
     position: Position,
@@ -52,12 +57,17 @@ impl Journal {
     }
 
     fn truncate(&mut self, index: u64) -> Result<()> {
-        let cut = self.find_cut(index)?;
-        self.segments.forget_from(cut.number);
-        if cut.number < self.last_number {
-            self.remove_behind(cut.number)?;
+        let cut = match self.find_cut_near(index)? {
+            Some(cut) => cut,
+            None => self.find_cut(index)?,
+        };
+        self.segments.places().forget_behind(index);
+        let Begun { number, header, seed } = cut.begun;
+        self.segments.forget_from(number);
+        if number < self.last_number {
+            self.remove_behind(number)?;
         }
-        let path = segment_path(cut.number);
+        let path = segment_path(number);
         let file = match self.current.take() {
             Some(current) => current.file,
             None => self.reopen(&path)?,
@@ -70,19 +80,19 @@ impl Journal {
         self.current = Some(Current {
             file,
             path,
-            number: cut.number,
-            first_sequence: cut.header.first_sequence,
-            first_index: cut.header.first_index,
+            number,
+            first_sequence: header.first_sequence,
+            first_index: header.first_index,
             length: cut.length,
             offset: cut.offset,
-            seed: cut.seed,
+            seed,
         });
-        self.last_number = cut.number;
+        self.last_number = number;
         self.durable_sequence = self.durable_sequence.min(cut.position.last_sequence());
         self.position = cut.position;
         self.marked = false;
         self.idle_since = None;
-        self.preparer.request(cut.number + 1)
+        self.preparer.request(number + 1)
     }
 
     /// Removes the segments behind `number`.
@@ -111,6 +121,17 @@ impl Journal {
         Ok(file)
     }
 
+    /// Finds the end of entry `index` from a remembered place; `None` if there is none in that segment.
+    fn find_cut_near(&self, index: u64) -> Result<Option<Cut>> {
+        let Some(place) = self.segments.places().before_entry(index + 1) else { return Ok(None) };
+        let Ok(mut segment) = Segment::open(&self.storage, segment_path(place.number), Access::Read) else {
+            return Ok(None);
+        };
+        let SegmentHeaderRead::Valid(header, seed) = segment.header()? else { return Ok(None) };
+        let begun = Begun { number: place.number, header, seed };
+        cut_in(&mut segment, begun, place.offset, place.position, index).map(std::result::Result::ok)
+    }
+
     /// Finds the end of entry `index`, in the segment that entry `index + 1` is in.
     fn find_cut(&self, index: u64) -> Result<Cut> {
         let mut number = self.last_number;
@@ -130,7 +151,16 @@ impl Journal {
                 ));
             };
             if header.first_index <= index + 1 {
-                return cut_in(&mut segment, number, header, seed, index);
+                let position = Position::of_segment(&header);
+                let begun = Begun { number, header, seed };
+                return match cut_in(&mut segment, begun, BLOCK_BYTES as u64, position, index)? {
+                    Ok(cut) => Ok(cut),
+                    Err(offset) => Err(segment.unreadable(
+                        offset,
+                        self.position.next_sequence,
+                        "an entry that was written can't be read",
+                    )),
+                };
             }
             number -= 1;
         }
@@ -142,13 +172,19 @@ impl Journal {
     }
 }
 
-fn cut_in(segment: &mut Segment, number: u64, header: SegmentHeader, seed: u32, index: u64) -> Result<Cut> {
-    let mut position = Position::of_segment(&header);
-    let (mut offset, mut writes, mut write_index) = (BLOCK_BYTES as u64, Vec::new(), 0);
-    let mut at_cut = None;
+/// Reads on from `position` at `offset` to the end of the segment. `Err` has the offset of that if entry `index + 1` did not
+/// come.
+fn cut_in(
+    segment: &mut Segment,
+    begun: Begun,
+    mut offset: u64,
+    mut position: Position,
+    index: u64,
+) -> Result<std::result::Result<Cut, u64>> {
+    let (mut writes, mut write_index, mut at_cut) = (Vec::new(), 0, None);
     while offset < segment.length {
         let before = position.clone();
-        let Found::Batch(batch) = segment.batch(offset, seed, &mut position)? else { break };
+        let Found::Batch(batch) = segment.batch(offset, begun.seed, &mut position)? else { break };
         if batch.index > index {
             at_cut.get_or_insert((offset, before));
             if !batch.kind.is_entry() || batch.write_index != write_index {
@@ -158,21 +194,10 @@ fn cut_in(segment: &mut Segment, number: u64, header: SegmentHeader, seed: u32, 
         }
         offset = next_offset(offset, &batch);
     }
-    let Some((cut, before)) = at_cut else {
-        return Err(segment.unreadable(
-            offset,
-            position.next_sequence,
-            "an entry that was written can't be read",
-        ));
-    };
-    Ok(Cut {
-        number,
-        header,
-        seed,
-        length: segment.length,
-        offset: cut,
-        position: before,
-        writes,
-        end: offset,
+    Ok(match at_cut {
+        Some((cut, position)) => {
+            Ok(Cut { begun, length: segment.length, offset: cut, position, writes, end: offset })
+        }
+        None => Err(offset),
     })
 }

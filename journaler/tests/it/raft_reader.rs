@@ -24,7 +24,7 @@ fn a_reader_in_another_thread_sees_what_is_committed_while_the_rest_is_taken_bac
     let (mut journal, _) = Journal::open(storage.clone(), options.clone()).unwrap();
     let model = Mutex::new(Model::new());
     let (committed, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let reader = EntryReader::open(storage.clone()).unwrap();
+    let reader = journal.entry_reader();
     std::thread::scope(|scope| {
         let follower = scope.spawn(|| {
             let mut reader = reader.clone();
