@@ -1,9 +1,11 @@
 //! A client over TCP: drives a [`ClientSession`] on the caller's thread. One read and one write carry as many messages as
 //! there are. It owns the socket and the clock, and knows nothing of the protocol.
 
+mod building;
+
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,8 @@ use protocol::{
     Body, DepthSnapshot, InstrumentDefinition, InstrumentId, ReportNumber, RequestId, TradingDay,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use building::{Building, Progress};
 
 use crate::{
     ClientConfig, ClientError, ClientEvent, ClientSession, ConnectionLoss, InstrumentKey, QueryId,
@@ -32,6 +36,8 @@ const EVENTS_KEPT_MAX: usize = 1 << 20;
 pub struct Client {
     session: ClientSession,
     socket: Option<TcpStream>,
+    /// A connection on its way, while there is none.
+    building: Option<Building>,
     started: Instant,
     buffer: Vec<u8>,
     buffered: usize,
@@ -49,6 +55,7 @@ impl Client {
         let mut client = Self {
             session: ClientSession::new(config)?,
             socket: None,
+            building: None,
             started: Instant::now(),
             buffer: vec![0; READ_BUFFER],
             buffered: 0,
@@ -232,7 +239,14 @@ impl Client {
     /// Whether the peer doesn't take what waits to be written: waiting for its socket to be readable is not enough then.
     #[must_use]
     pub fn wants_write(&self) -> bool {
-        self.blocked
+        self.blocked || self.building.is_some()
+    }
+
+    /// How long a caller that waits for several clients may wait, at most, before it polls this one.
+    #[must_use]
+    pub fn next_look(&self) -> Duration {
+        let due = self.building.as_ref().map(Building::deadline).or(self.session.deadline());
+        due.map_or(WAIT_MAX, |due| due.saturating_sub(self.now())).min(WAIT_MAX)
     }
 
     /// The last report seen, with its day.
@@ -244,7 +258,8 @@ impl Client {
     /// The socket, for a caller that waits for several clients at a time; `None` while there is no connection.
     #[must_use]
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.socket.as_ref().map(AsFd::as_fd)
+        let building = self.building.as_ref().map(Building::as_fd);
+        self.socket.as_ref().map(AsFd::as_fd).or(building)
     }
 
     fn now(&self) -> Duration {
@@ -284,25 +299,40 @@ impl Client {
 
     /// Builds the connection, or waits a while for its time.
     fn build(&mut self, timeout: Duration, on_event: &mut dyn FnMut(ClientEvent)) {
-        if let Some(retry_at) = self.session.retry_at() {
-            let wait = retry_at.saturating_sub(self.now()).min(timeout);
-            if !wait.is_zero() {
-                std::thread::sleep(wait);
+        if self.session.ended().is_some() {
+            self.building = None;
+            return;
+        }
+        if self.building.is_none() {
+            if let Some(retry_at) = self.session.retry_at() {
+                let wait = retry_at.saturating_sub(self.now()).min(timeout);
+                if !wait.is_zero() {
+                    std::thread::sleep(wait);
+                }
+            }
+            let Some(address) = self.session.connect_due(self.now()) else { return };
+            self.buffered = 0;
+            self.blocked = false;
+            match Building::start(&address, self.session.connect_limit(), self.now()) {
+                Ok(building) => self.building = Some(building),
+                Err(error) => return self.not_built(&error, on_event),
             }
         }
-        let Some(address) = self.session.connect_due(self.now()) else { return };
-        self.buffered = 0;
-        self.blocked = false;
-        match connect(&address, self.session.connect_limit()) {
-            Ok(socket) => {
+        self.wait(timeout);
+        let Some(building) = self.building.take() else { return };
+        match building.look(self.now()) {
+            Ok(Progress::Pending(building)) => self.building = Some(building),
+            Ok(Progress::Done(socket)) => {
                 self.socket = Some(socket);
                 self.session.connected(self.now());
             }
-            Err(error) => {
-                let loss = ConnectionLoss::ConnectFailed(format!("{address}: {error}"));
-                self.session.disconnected(self.now(), loss, on_event);
-            }
+            Err(error) => self.not_built(&error, on_event),
         }
+    }
+
+    fn not_built(&mut self, error: &io::Error, on_event: &mut dyn FnMut(ClientEvent)) {
+        let loss = ConnectionLoss::ConnectFailed(format!("{}: {error}", self.session.address()));
+        self.session.disconnected(self.now(), loss, on_event);
     }
 
     fn write(&mut self, on_event: &mut dyn FnMut(ClientEvent)) {
@@ -325,16 +355,15 @@ impl Client {
 
     /// Waits until the socket has something, or takes something where it did not before.
     fn wait(&self, timeout: Duration) {
-        let Some(socket) = &self.socket else { return };
-        let due = self.session.deadline().map_or(WAIT_MAX, |due| due.saturating_sub(self.now()));
-        let timeout = timeout.min(WAIT_MAX).min(due);
+        let Some(socket) = self.as_fd() else { return };
+        let timeout = timeout.min(self.next_look());
         if timeout.is_zero() {
             return;
         }
-        let flags = if self.blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let flags = if self.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         // An interrupted or failed wait is an early one: the read that follows finds out what there is.
-        let _ = poll(&mut [PollFd::new(socket, flags)], Some(&limit));
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, flags)], Some(&limit));
     }
 
     fn read(&mut self, on_event: &mut dyn FnMut(ClientEvent)) {
@@ -371,19 +400,4 @@ impl Client {
             self.socket = None;
         }
     }
-}
-
-fn connect(address: &str, limit: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for resolved in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&resolved, limit) {
-            Ok(socket) => {
-                socket.set_nodelay(true)?;
-                socket.set_nonblocking(true)?;
-                return Ok(socket);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }

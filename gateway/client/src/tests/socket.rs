@@ -86,3 +86,26 @@ fn nobody_listening_is_an_error_in_time() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The kernel accepts connections for a process that is stopped.
+#[test]
+fn a_member_that_accepts_and_is_silent_is_left_for_the_next() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = |listener: &TcpListener| listener.local_addr().expect("an address").to_string();
+    let addresses = vec![address(&silent), address(&listener)];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &stop, 500));
+        let ClientConfig { user, password, .. } = config(1);
+        let config = ClientConfig::members(addresses.clone(), user, password);
+        let mut client =
+            Client::connect(config, Duration::from_secs(8)).expect("the limit of a login is longer");
+        let mut told = Vec::new();
+        client.poll(Duration::ZERO, |event| told.push(event)).expect("it goes on");
+        assert!(told.contains(&ClientEvent::Disconnected(ConnectionLoss::LoginTimeout)), "{told:?}");
+        let is_there = |event: &ClientEvent| matches!(event, ClientEvent::LoggedIn(login) if login.address == addresses[1]);
+        assert!(told.iter().any(is_there), "{told:?}");
+        stop.store(true, Ordering::Relaxed);
+    });
+}
