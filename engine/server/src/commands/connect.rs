@@ -47,8 +47,9 @@ pub fn window(text: &str) -> Result<usize, String> {
 /// Where the server is, and who logs in.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConnectArgs {
-    /// Address of the native order entry; can be given once for each member. Without it: the server that runs on --data
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Address of the native order entry; of a cluster those of all members, by commas or one each. Without it: the server that
+    /// runs on --data
+    #[arg(long, visible_alias = "connect", value_name = "HOST:PORT", value_delimiter = ',')]
     pub address: Vec<String>,
     /// Data directory of a server on this machine: for its address and the demonstration users' passwords
     #[arg(long, value_name = "DIR", default_value = "data")]
@@ -80,7 +81,17 @@ impl ConnectArgs {
         let password = Password::new(password).ok_or_else(|| {
             CommandError::usage("a password is 1 to 10 printable ASCII characters without spaces")
         })?;
-        Ok(ClientConfig { addresses: self.addresses()?, ..ClientConfig::new("", user, password) })
+        let addresses = self.addresses()?;
+        Ok(match self.is_cluster() {
+            true => ClientConfig::members(addresses, user, password),
+            false => ClientConfig { addresses, ..ClientConfig::new("", user, password) },
+        })
+    }
+
+    /// Whether there is more than one member to go to.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.address.len() > 1
     }
 
     /// Connects and logs in.
@@ -157,7 +168,27 @@ pub fn failed(error: client::ClientError) -> CommandError {
 mod tests {
     use clap::Parser;
 
+    use super::*;
     use crate::commands::Cli;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        connect: ConnectArgs,
+    }
+
+    #[test]
+    fn members_are_given_by_commas_or_one_by_one() {
+        for (line, members) in
+            [("x --connect a:1,b:2,c:3", 3), ("x --address a:1 --address b:2,c:3", 3), ("x --address a:1", 1)]
+        {
+            let Only { connect } = Only::try_parse_from(line.split(' ')).expect("understood");
+            let config =
+                connect.config_with(user_name("demo").expect("a name"), "secret").expect("a password");
+            assert_eq!(config.addresses.len(), members, "{line}");
+            assert_eq!(config.answer_limit.is_some(), members > 1, "{line}");
+        }
+    }
 
     #[test]
     fn numbers_that_no_command_can_work_with_are_refused() {

@@ -2,16 +2,18 @@
 //! rate it is an open loop: latency counts from the moment at which a request was due, so that a server that stalls can't
 //! hide it. It must not make up for the server: what is not answered is counted as lost.
 
+mod failover;
 mod lane;
 mod orders;
 mod result;
+mod verify;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use client::Start;
+use client::{ClientConfig, Start};
 use protocol::{Body, Role, SessionId, UserDefinition};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -20,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use self::lane::Lane;
 use self::orders::{Grid, Mix, Orders};
 use self::result::{Result as LoadResult, Tally};
+use self::verify::Verified;
 use super::connect::{self, ConnectArgs};
 use crate::console::OutputArgs;
 use crate::error::CommandError;
@@ -40,6 +43,7 @@ const BURST: u64 = 512;
   ringpit load --orders 1000000 --window 4096       as fast as the window allows
   ringpit load --connections 4 --seconds 10         four sessions; --operator makes their users
   ringpit load --rate 1000 --seconds 60 --resend --outcomes out.csv    goes on across restarts of the server
+  ringpit load --connect a:7000,b:7000,c:7000 --rate 1000 --seconds 60 --verify    goes from leader to leader
 
 The exit status is 0 only if every request has exactly one outcome. A run that breaks off still tells what it measured; its
 JSON then has \"complete\": false.")]
@@ -85,9 +89,13 @@ pub struct LoadArgs {
     /// Seed of the orders
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Go on when a connection is lost: connect again and send again what the server has not seen
+    /// Go on when a connection is lost: connect again and send again what the server has not seen. With several members
+    /// that is always so
     #[arg(long)]
     resend: bool,
+    /// At the end, read all reports of each session from number 1, and hold them against what was told of each request
+    #[arg(long)]
+    verify: bool,
     /// Seconds to wait for the last outcomes
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = connect::seconds())]
     drain: u64,
@@ -99,6 +107,13 @@ pub struct LoadArgs {
     outcomes: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl LoadArgs {
+    /// Whether the load goes on when a connection is lost.
+    fn goes_on(&self) -> bool {
+        self.resend || self.connect.is_cluster()
+    }
 }
 
 /// When requests are due.
@@ -159,13 +174,28 @@ pub fn run(args: &LoadArgs) -> Result<(), CommandError> {
     }
     let took = schedule.start.elapsed();
     // What was measured is told also where the run broke off, or a file could not be written to its end.
-    let ran =
+    let mut ran =
         ran.and(write(outcomes, "the outcomes", |_| Ok(())))
             .and(write(histogram, "the histogram", |file| tally.write_percentiles(file)));
-    let result = LoadResult::new(args, &lanes, &tally, sending, took, cpu, ran.is_ok());
+    let mut result = LoadResult::new(args, &lanes, &tally, sending, took, cpu);
+    if args.verify && ran.is_ok() {
+        ran = verify(args, lanes).map(|verified| result.verified = Some(verified));
+    }
+    result.complete = ran.is_ok();
     result.print();
     args.output.last_line(&result.json());
     ran.and_then(|()| result.verdict())
+}
+
+/// Compares what was told with the reports of each session.
+fn verify(args: &LoadArgs, lanes: Vec<Lane>) -> Result<Verified, CommandError> {
+    let mut all = Verified::default();
+    for lane in lanes {
+        let Verified { reports, answers } = lane.verify(Duration::from_secs(args.connect.patience))?;
+        all.reports += reports;
+        all.answers += answers;
+    }
+    Ok(all)
 }
 
 /// Writes what is left to write into a file, if there is one.
@@ -198,26 +228,26 @@ fn create(path: &PathBuf) -> Result<BufWriter<File>, CommandError> {
 
 /// Connects every lane.
 fn lanes(args: &LoadArgs) -> Result<Vec<Lane>, CommandError> {
-    let users = match args.connections {
-        1 => vec![(args.user.clone(), args.connect.config(&args.user)?)],
+    let configs = match args.connections {
+        1 => vec![args.connect.config(&args.user)?],
         _ => make_users(args)?,
     };
     let mut lanes = Vec::new();
-    for (at, (user, mut config)) in users.into_iter().enumerate() {
+    for (at, mut config) in configs.into_iter().enumerate() {
         config.window = args.window;
-        config.reconnect = args.resend;
-        let mut client = args.connect.connect(config)?;
+        config.reconnect = args.goes_on();
+        let mut client = args.connect.connect(config.clone())?;
         let definition = connect::instrument(&mut client, &args.instrument)?;
         let grid = Grid::new(&definition, args.mid.as_deref()).map_err(CommandError::usage)?;
         let orders = Orders::new(args.seed.wrapping_add(at as u64), grid, args.mix, args.cross);
-        lanes.push(Lane::new(user, client, orders));
+        lanes.push(Lane::new(config, client, orders, args.verify));
     }
     Ok(lanes)
 }
 
 /// Lets the operator make a user with a random password for each connection.
-fn make_users(args: &LoadArgs) -> Result<Vec<(String, client::ClientConfig)>, CommandError> {
-    let operator = client::ClientConfig { start: Start::New, ..args.connect.config(&args.operator)? };
+fn make_users(args: &LoadArgs) -> Result<Vec<ClientConfig>, CommandError> {
+    let operator = ClientConfig { start: Start::New, ..args.connect.config(&args.operator)? };
     let mut operator = args.connect.connect(operator)?;
     let mut random = StdRng::from_rng(&mut rand::rng());
     let mut users = Vec::new();
@@ -236,7 +266,7 @@ fn make_users(args: &LoadArgs) -> Result<Vec<(String, client::ClientConfig)>, Co
             cancel_on_disconnect: false,
             grace_ms: 0,
         }));
-        users.push((name.to_string(), args.connect.config_with(name, &password)?));
+        users.push(args.connect.config_with(name, &password)?);
     }
     super::ctl::perform(&mut operator, &bodies)?;
     operator.logout(Duration::from_secs(5), |_| {}).map_err(connect::failed)?;
@@ -329,7 +359,8 @@ fn serve(
 
 /// Waits until a lane has something to read, or the time is over.
 fn idle(lanes: &[Lane], wait: Duration) {
-    let wait = wait.min(Duration::from_millis(50));
+    let next_look = lanes.iter().map(|lane| lane.client().next_look()).min().unwrap_or(wait);
+    let wait = wait.min(Duration::from_millis(50)).min(next_look);
     let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(lanes.len());
     for lane in lanes {
         let Some(fd) = lane.client().as_fd() else { continue };

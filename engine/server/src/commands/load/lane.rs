@@ -5,19 +5,25 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use client::{Client, ClientEvent, Outcome};
-use protocol::{Event, RequestId};
+use client::{Client, ClientConfig, ClientEvent, Outcome};
+use protocol::{Event, RequestId, TradingDay, UserName};
 
+use super::failover::Outlook;
 use super::orders::Orders;
 use super::result::Tally;
+use super::verify::{self, Told, Verified};
 use crate::commands::connect;
 use crate::error::CommandError;
 
 /// A connection with its flow.
 pub(super) struct Lane {
-    user: String,
+    config: ClientConfig,
     client: Client,
     orders: Orders,
+    outlook: Outlook,
+    /// Kept where it is to be compared with the reports at the end.
+    told: Option<Told>,
+    trading_day: TradingDay,
     sent: u64,
     /// Id of the oldest request without an outcome; of the first one before there is any.
     oldest: RequestId,
@@ -28,11 +34,14 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(user: String, client: Client, orders: Orders) -> Self {
+    pub(super) fn new(config: ClientConfig, client: Client, orders: Orders, verify: bool) -> Self {
         Self {
-            user,
+            trading_day: client.last_report().map_or(TradingDay(0), |(day, _)| day),
+            config,
             client,
             orders,
+            outlook: Outlook::new(),
+            told: verify.then(Told::default),
             sent: 0,
             oldest: RequestId(0),
             due: VecDeque::new(),
@@ -49,6 +58,9 @@ impl Lane {
         if self.due.is_empty() {
             self.oldest = id;
         }
+        if let Some(told) = &mut self.told {
+            told.submitted(id);
+        }
         self.sent += 1;
         self.due.push_back(Some(due));
         true
@@ -61,7 +73,7 @@ impl Lane {
         outcomes: &mut Option<BufWriter<File>>,
         measure_from: Instant,
     ) -> Result<bool, CommandError> {
-        let Self { user, client, due, oldest, resent, reconnects, .. } = self;
+        let Self { config, client, outlook, told, due, oldest, resent, reconnects, .. } = self;
         let mut now = None;
         let mut written = Ok(());
         let mut heard = false;
@@ -75,12 +87,18 @@ impl Lane {
                         Some(due) => tally.outcome(outcome, now, due, measure_from),
                         None => tally.duplicated += 1,
                     }
+                    if let Outcome::Done(number) | Outcome::Rejected(number, _) = outcome {
+                        outlook.acked(number, &mut tally.failovers, now);
+                    }
+                    if let Some(told) = told {
+                        told.outcome(id, outcome);
+                    }
                     while let Some(None) = due.front() {
                         due.pop_front();
                         oldest.0 += 1;
                     }
                     if let Some(file) = outcomes {
-                        let line = outcome_line(user, id, outcome);
+                        let line = outcome_line(config.user, id, outcome);
                         if let Err(error) = file.write_all(line.as_bytes()) {
                             written = Err(error);
                         }
@@ -93,6 +111,10 @@ impl Lane {
                 ClientEvent::LoggedIn(login) => {
                     *reconnects += 1;
                     *resent += login.resent;
+                    outlook.logged_in(&login, Instant::now());
+                }
+                ClientEvent::Disconnected(loss) => {
+                    outlook.lost(&loss, &mut tally.failovers, Instant::now());
                 }
                 _ => {}
             }
@@ -100,6 +122,16 @@ impl Lane {
         written.map_err(|error| CommandError::failed(format!("the outcomes: {error}")))?;
         polled.map_err(connect::failed)?;
         Ok(heard)
+    }
+
+    /// Ends the connection, reads all reports of the session again and compares them with what was told.
+    ///
+    /// # Errors
+    /// They are not as they were told, or can't be read.
+    pub(super) fn verify(self, patience: Duration) -> Result<Verified, CommandError> {
+        let Self { config, client, told, trading_day, .. } = self;
+        drop(client);
+        verify::session(config, trading_day, &told.unwrap_or_default(), patience)
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -115,7 +147,7 @@ impl Lane {
     }
 }
 
-fn outcome_line(user: &str, id: RequestId, outcome: Outcome) -> String {
+fn outcome_line(user: UserName, id: RequestId, outcome: Outcome) -> String {
     match outcome {
         Outcome::Done(number) => format!("{user},{id},done,{number},\n"),
         Outcome::Rejected(number, reason) => format!("{user},{id},rejected,{number},{reason}\n"),

@@ -9,7 +9,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde_json::{Value, json};
 
 use super::LoadArgs;
+use super::failover::Failovers;
 use super::lane::Lane;
+use super::verify::Verified;
 use crate::error::CommandError;
 use crate::say;
 
@@ -29,6 +31,7 @@ pub(super) struct Tally {
     pub(super) duplicated: u64,
     pub(super) reports: u64,
     pub(super) executions: u64,
+    pub(super) failovers: Failovers,
 }
 
 impl Tally {
@@ -45,6 +48,7 @@ impl Tally {
             duplicated: 0,
             reports: 0,
             executions: 0,
+            failovers: Failovers::new(),
         }
     }
 
@@ -99,7 +103,9 @@ pub(super) struct Result<'a> {
     took: Duration,
     cpu: Duration,
     /// Whether the run went on to its end, and its files were written.
-    complete: bool,
+    pub(super) complete: bool,
+    /// What the reports were found to be, where they were read again.
+    pub(super) verified: Option<Verified>,
 }
 
 impl<'a> Result<'a> {
@@ -110,7 +116,6 @@ impl<'a> Result<'a> {
         sending: Duration,
         took: Duration,
         cpu_before: Timespec,
-        complete: bool,
     ) -> Self {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Self {
@@ -123,7 +128,8 @@ impl<'a> Result<'a> {
             sending,
             took,
             cpu: duration(cpu).saturating_sub(duration(cpu_before)),
-            complete,
+            complete: false,
+            verified: None,
         }
     }
 
@@ -150,6 +156,7 @@ impl<'a> Result<'a> {
             reports,
             executions,
             latency,
+            failovers,
         } = self.tally;
         let LoadArgs { connections, window, .. } = self.args;
         say!("connections {connections}, window {window}, new-order frame 56 bytes");
@@ -171,6 +178,14 @@ impl<'a> Result<'a> {
         say!("duplicated  {duplicated}");
         say!("reports     {reports}, of them {executions} executions");
         say!("reconnects  {}, {} requests sent again", self.reconnects, self.resent);
+        if let Some(line) = failovers.line() {
+            say!("{line}");
+        }
+        if let Some(Verified { reports, answers }) = self.verified {
+            say!(
+                "verified    {reports} reports from number 1 without a gap; {answers} answers, each as told and once"
+            );
+        }
         say!("client CPU  {:.3} s ({:.0} %)", self.cpu.as_secs_f64(), self.cpu_percent());
         say!("latency     in microseconds, from when a request was {}", self.latency_from());
         for percentile in PERCENTILES {
@@ -189,6 +204,7 @@ impl<'a> Result<'a> {
             let value = micros(tally.latency.value_at_percentile(percentile));
             latency.insert(format!("p{percentile}"), json!(value));
         }
+        let (failover_ms, session_outage_ms) = tally.failovers.json();
         json!({
             "complete": self.complete && self.lost == 0,
             "connections": self.args.connections,
@@ -202,7 +218,13 @@ impl<'a> Result<'a> {
             "not_processed": tally.not_processed,
             "unknown": tally.unknown,
             "lost": self.lost,
+            "unanswered": self.lost + tally.unknown,
             "duplicated": tally.duplicated,
+            "failovers": tally.failovers.count,
+            "failover_ms": failover_ms,
+            "session_outage_ms": session_outage_ms,
+            "verified_reports": self.verified.map(|verified| verified.reports),
+            "verified_answers": self.verified.map(|verified| verified.answers),
             "reports": tally.reports,
             "executions": tally.executions,
             "reconnects": self.reconnects,
@@ -224,7 +246,7 @@ impl<'a> Result<'a> {
                 "{lost} requests without an outcome, {duplicated} with two"
             )));
         }
-        if *refused > 0 && !self.args.resend {
+        if *refused > 0 && !self.args.goes_on() {
             return Err(CommandError::failed(format!("the gateway refused {refused} requests")));
         }
         Ok(())
