@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use journaler::{Durability, EntryReader, Journal, LogSummary, SharedStorage};
+use journaler::{Durability, Journal, LogSummary, SharedStorage};
 use openraft::{Config, Raft, SnapshotPolicy};
 use protocol::Sequence;
 use tokio::sync::{mpsc as channel, watch};
@@ -160,7 +160,7 @@ impl Cluster {
             incarnation: record.incarnation,
             versions: options.versions.to_proto(),
         };
-        let reader = EntryReader::open(options.storage.clone())?;
+        let reader = options.journal.entry_reader();
         let last_sequence = options.journal.journaled_sequence();
         let written = watch::Sender::new(0);
         let watch = written.subscribe();
