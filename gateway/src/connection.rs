@@ -1,6 +1,8 @@
 //! One connection: the driver of a [`Session`] over a socket. It reads, publishes, reads reports and writes; the rules are
 //! the session's. All connections of a gateway run on its one thread, so nothing here may block, and a busy one yields.
 
+mod login;
+
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -13,9 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use journaler::ReportReader;
-use protocol::{
-    DEPTH_LEVELS_MAX, EndReason, RefuseReason, Refused, ReportNumber, Unsequenced, UserDefinition,
-};
+use protocol::{DEPTH_LEVELS_MAX, EndReason, RefuseReason, Refused, Unsequenced};
 use ring::{Ingress, PublishError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -30,7 +30,7 @@ use crate::config::{DurabilityLevel, SessionLimits};
 use crate::hub::{Hub, LoginVerdict, Port};
 use crate::leadership::Leadership;
 use crate::listener::StatsCells;
-use crate::session::{Attempt, Identity, NOT_AUTHORIZED, NOT_AVAILABLE, Now, Query, Session, Standing, Step};
+use crate::session::{Attempt, Now, Query, Session, Standing, Step};
 use crate::verifier::{FailedLogins, Verifiers};
 
 /// Frames of one claim in the ring at most: enough to spread its cost, few enough to find room in a busy ring.
@@ -289,70 +289,6 @@ impl Connection {
             }
         }
         true
-    }
-
-    fn verify(&mut self, now: Now, attempt: Attempt) {
-        let allowed = self.shared.failed_logins.borrow_mut().allows(self.address, now.monotonic);
-        let asked = if allowed {
-            let user = self.user(&attempt);
-            self.shared.verifiers.ask(user.map(|user| user.credential), attempt.password())
-        } else {
-            None
-        };
-        match asked {
-            Some(answer) => self.verification = Some((attempt, answer)),
-            None => {
-                self.shared.stats.logins_failed.fetch_add(1, Ordering::Relaxed);
-                self.session.refuse(now, NOT_AVAILABLE, &mut self.out);
-            }
-        }
-    }
-
-    fn user(&self, attempt: &Attempt) -> Option<UserDefinition> {
-        attempt.name.and_then(|name| self.shared.hub.user(name)).filter(|user| user.enabled)
-    }
-
-    fn verified(&mut self, now: Now, attempt: &Attempt, is_right: bool) {
-        // Asked again: the user may have been disabled since.
-        let user = self.user(attempt).filter(|_| is_right);
-        if !self.is_confirmed() {
-            self.verified = Some((*attempt, is_right));
-            return;
-        }
-        match user {
-            Some(user) => {
-                let today = self.shared.hub.trading_day();
-                let last_report = match attempt.day_wanted(today) {
-                    Some(day) => self.shared.reports.available(user.session, day),
-                    None => ReportNumber(0),
-                };
-                let identity = Identity { session: user.session, today, last_report };
-                self.session.verified(now, &identity, &mut self.out);
-                self.enter();
-            }
-            None => {
-                self.shared.failed_logins.borrow_mut().failed(self.address, now.monotonic);
-                self.shared.stats.logins_failed.fetch_add(1, Ordering::Relaxed);
-                self.session.refuse(now, NOT_AUTHORIZED, &mut self.out);
-            }
-        }
-    }
-
-    /// The client was let in: it gets its buffers.
-    fn enter(&mut self) {
-        if !self.let_in && self.session.is_let_in() {
-            self.let_in = true;
-            self.inbound.grow();
-            self.out.grow();
-            self.shared.stats.sessions.fetch_add(1, Ordering::Relaxed);
-            tracing::info!(
-                session = self.session.session().0,
-                connection = self.port.connection().0,
-                address = %self.address,
-                read_only = !self.session.is_live(),
-                "logged in"
-            );
-        }
     }
 
     fn log_end(&self) {

@@ -12,6 +12,11 @@
 //! sent again, in order. What a connection that was no longer the session's live one sent is answered `not_logged_in` and
 //! did nothing: such a request stays pending too.
 //!
+//! # Members
+//! A cluster's client has the list of its members ([`ClientConfig::members`]). It tries them in turn until the leader lets it
+//! in, goes where a member says that the leader is, a bounded number of times, and leaves one that is silent. A failover is
+//! a lost connection like any other, and outcomes are told over it exactly once.
+//!
 //! # One process a session
 //! Request ids rise by one from the server's highest. Two processes that use one session at a time would answer each
 //! other's requests, so an id above what this client has sent ends it with [`ClientError::SessionUsedElsewhere`].
