@@ -1,11 +1,13 @@
-//! A cluster that lost its quorum for good, rebuilt from one survivor: offline, and only after its operator has read what
-//! may be lost. It must not run beside a member.
+//! A cluster that lost its quorum for good, rebuilt from one survivor, a backup or a server alone: offline, and only after
+//! its operator has read what may be lost. It must not run beside a member.
 
-use journaler::{EntryKind, Journal, JournalOptions, NewEntry, SharedStorage};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use journaler::{EntryKind, Journal, JournalError, JournalOptions, JournalReader, NewEntry, SharedStorage};
 use protocol::{Sequence, Term};
 
 use super::prepare::PrepareError;
-use super::record::RecordFile;
+use super::record::{Record, RecordFile};
 use super::types::{Membership, Vote, encode_membership};
 use super::writer::WriteError;
 use crate::member::{Member, MemberId};
@@ -15,6 +17,8 @@ use crate::member::{Member, MemberId};
 pub struct RebuildPlan {
     /// The survivor.
     pub member: MemberId,
+    /// Whether the directory was a member's. Else it is a backup or a server alone's, and all of its log takes effect.
+    pub was_member: bool,
     /// The cluster.
     pub cluster: u128,
     /// The incarnation that it would have then.
@@ -40,9 +44,12 @@ pub enum RebuildError {
     /// The disk.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// It is in no cluster.
-    #[error("this data directory is in no cluster: there is nothing to rebuild")]
+    /// There is no log.
+    #[error("there is no log in this data directory to go on with")]
     Blank,
+    /// The log can't be looked at.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The membership makes no sense.
     #[error("{0}")]
     Membership(String),
@@ -51,13 +58,21 @@ pub enum RebuildError {
 fn open(
     storage: &SharedStorage,
     options: &JournalOptions,
-) -> Result<(RecordFile, Journal, RebuildPlan), RebuildError> {
-    let record = RecordFile::open(storage).map_err(PrepareError::Record)?.ok_or(RebuildError::Blank)?;
-    let options = JournalOptions { cluster_id: record.record().cluster, summarize: true, ..options.clone() };
+    survivor: MemberId,
+) -> Result<(Option<RecordFile>, Journal, RebuildPlan), RebuildError> {
+    let record = RecordFile::open(storage).map_err(PrepareError::Record)?;
+    let kept = match &record {
+        Some(record) => record.record().clone(),
+        None => {
+            let cluster = JournalReader::open(storage.clone())?.cluster_id().ok_or(RebuildError::Blank)?;
+            Record { incarnation: incarnation_by_clock(), ..Record::new(survivor, cluster) }
+        }
+    };
+    let options = JournalOptions { cluster_id: kept.cluster, summarize: true, ..options.clone() };
     let (journal, recovery) = Journal::open(storage.clone(), options).map_err(WriteError::Journal)?;
-    let kept = record.record();
     let plan = RebuildPlan {
         member: kept.member,
+        was_member: record.is_some(),
         cluster: kept.cluster,
         incarnation: kept.incarnation + 1,
         last_sequence: journal.journaled_sequence(),
@@ -69,12 +84,23 @@ fn open(
     Ok((record, journal, plan))
 }
 
+/// An incarnation above all that the members of before can have, where theirs is not known: they may come back, and must be
+/// refused.
+fn incarnation_by_clock() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs() / 60).unwrap_or(u32::MAX - 1)
+}
+
 /// Says what a rebuild would do, and changes nothing but a torn tail.
 ///
 /// # Errors
 /// [`RebuildError`].
-pub fn plan_rebuild(storage: &SharedStorage, options: &JournalOptions) -> Result<RebuildPlan, RebuildError> {
-    open(storage, options).map(|(_, _, plan)| plan)
+pub fn plan_rebuild(
+    storage: &SharedStorage,
+    options: &JournalOptions,
+    survivor: MemberId,
+) -> Result<RebuildPlan, RebuildError> {
+    open(storage, options, survivor).map(|(_, _, plan)| plan)
 }
 
 /// Makes the survivor the only voter of a cluster that no member of before can enter any more without being wiped. What
@@ -87,26 +113,33 @@ pub fn rebuild(
     options: &JournalOptions,
     survivor: &Member,
 ) -> Result<RebuildPlan, RebuildError> {
-    let (mut record, mut journal, plan) = open(storage, options)?;
+    let (record, mut journal, plan) = open(storage, options, survivor.id)?;
     let id = survivor.id.0;
     let nodes = std::collections::BTreeMap::from([(id, survivor.clone())]);
     let membership = Membership::new(vec![std::collections::BTreeSet::from([id])], nodes)
         .map_err(|error| RebuildError::Membership(error.to_string()))?;
-    let term = record.record().vote.map_or(0, |vote| vote.leader_id.term).max(plan.term.0) + 1;
+    let voted = record.as_ref().and_then(|record| record.record().vote).map_or(0, |vote| vote.leader_id.term);
+    let term = voted.max(plan.term.0) + 1;
     let payload = encode_membership(&membership);
     let entry = NewEntry { term: Term(term), kind: EntryKind::Membership, payload: &payload };
     journal.append_entries(&[entry]).map_err(WriteError::Journal)?;
     let index = journal.index();
     journal.close().map_err(WriteError::Journal)?;
-    record
-        .change(|record| {
-            record.incarnation = plan.incarnation;
-            record.vote = Some(Vote::new(term, id));
-            record.forgetful = false;
-            record.vote_forgotten = false;
-            record.founding = None;
-            record.last_index_min = index;
-        })
-        .map_err(WriteError::Record)?;
+    let rebuilt = |record: &mut Record| {
+        record.incarnation = plan.incarnation;
+        record.vote = Some(Vote::new(term, id));
+        record.forgetful = false;
+        record.vote_forgotten = false;
+        record.founding = None;
+        record.last_index_min = index;
+    };
+    match record {
+        Some(mut record) => record.change(rebuilt).map_err(WriteError::Record)?,
+        None => {
+            let mut record = Record::new(survivor.id, plan.cluster);
+            rebuilt(&mut record);
+            drop(RecordFile::create(storage, record).map_err(WriteError::Record)?);
+        }
+    }
     Ok(plan)
 }

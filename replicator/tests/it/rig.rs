@@ -314,7 +314,7 @@ impl Rig {
 
     pub(crate) fn rebuild(&self, id: u64) -> RebuildPlan {
         let storage: SharedStorage = self.places[&id].disk.shared();
-        let planned = plan_rebuild(&storage, &journal_options()).expect("a plan");
+        let planned = plan_rebuild(&storage, &journal_options(), MemberId(id)).expect("a plan");
         let done = rebuild(&storage, &journal_options(), &member(id)).expect("a rebuild");
         assert_eq!(planned, done);
         done

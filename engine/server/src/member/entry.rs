@@ -112,7 +112,8 @@ fn refuse_journal(data: &Path, storage: &SharedStorage) -> Result<(), CommandErr
     }
     Err(CommandError::failed(format!(
         "{}: holds the journal of a server alone, or of a member whose file `{MEMBER_FILE}` is lost, and a member begins \
-         empty: give an empty directory, which the cluster fills",
+         empty: give an empty directory, which the cluster fills; to begin a cluster with what is here, see `ringpit cluster \
+         rebuild --help`",
         data.display()
     )))
 }

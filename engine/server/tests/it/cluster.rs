@@ -444,7 +444,9 @@ fn what_must_not_run_as_a_member_does_not() {
     // A server alone's directory does not begin a member.
     members.stop(1);
     let home = Home::new();
-    home.start(&[]).terminate();
+    let server = home.start(&[]);
+    let orders = server.login("demo").ask(order(1, 100)).2.len();
+    assert_eq!((orders, server.terminate()), (1, Some(0)));
     let begun = serve(&["--config", &file, "--data", &home.data_text(), "--http", "127.0.0.1:0"]);
     assert!(
         begun.contains("cluster.listen") || begun.contains("holds the journal of a server alone"),

@@ -1,4 +1,5 @@
-//! `ringpit cluster rebuild`: goes on with one survivor where the others are gone for good. It says first what may be lost.
+//! `ringpit cluster rebuild`: goes on with one survivor where the others are gone for good, or begins a cluster with what a
+//! backup or a server alone has. It says first what may be lost.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,9 @@ use crate::{assembly, say};
   ringpit cluster rebuild --config ringpit.toml --yes
 
 Run it on each survivor without --yes first, with all members stopped, and choose the one with the highest last frame. The
-others must never be started again with the data that they have: wipe them and add them to the rebuilt cluster.")]
+others must never be started again with the data that they have: wipe them and add them to the rebuilt cluster.
+
+The data directory of a server alone, and one restored from a backup, become the first member of a cluster the same way.")]
 pub(super) struct RebuildArgs {
     /// The survivor's configuration
     #[arg(long, value_name = "FILE")]
@@ -39,7 +42,8 @@ pub(super) fn run(args: &RebuildArgs) -> Result<(), CommandError> {
     let journal = assembly::engine(&config, 0).journal;
     let failed =
         |error: &dyn std::fmt::Display| CommandError::failed(format!("{}: {error}", config.data.display()));
-    let plan = replicator::plan_rebuild(&storage, &journal).map_err(|error| failed(&error))?;
+    let plan =
+        replicator::plan_rebuild(&storage, &journal, cluster.member.id).map_err(|error| failed(&error))?;
     if plan.member != cluster.member.id {
         return Err(failed(&format!(
             "is member {}'s, the configuration says member {}: a wrong data directory?",
@@ -57,6 +61,7 @@ pub(super) fn run(args: &RebuildArgs) -> Result<(), CommandError> {
         "done": args.yes,
         "member": plan.member,
         "cluster": format!("{:032x}", plan.cluster),
+        "was_member": plan.was_member,
         "incarnation": plan.incarnation,
         "last_sequence": plan.last_sequence.0,
         "committed_sequence": plan.committed_sequence.0,
@@ -67,8 +72,16 @@ pub(super) fn run(args: &RebuildArgs) -> Result<(), CommandError> {
 }
 
 fn tell(plan: &RebuildPlan) {
-    let RebuildPlan { member, cluster, incarnation, last_sequence, committed_sequence, term, forgetful, cut } =
-        plan;
+    let RebuildPlan { member, cluster, incarnation, last_sequence, committed_sequence, term, .. } = plan;
+    if !plan.was_member {
+        say!(
+            "cluster {cluster:032x} would begin with member {member} as its only voter, and go on behind frame {last_sequence}"
+        );
+        say!(
+            "this is a server alone's data or a backup: lost is what it had not yet taken when it was stopped or copied"
+        );
+        return;
+    }
     say!(
         "cluster {cluster:032x} would go on as incarnation {incarnation}, with member {member} as its only voter"
     );
@@ -84,12 +97,12 @@ fn tell(plan: &RebuildPlan) {
     say!(
         "lost is what the others acknowledged and this member had not received: orders that clients were told of may be gone"
     );
-    if *forgetful {
+    if plan.forgetful {
         say!(
             "this member had lost a part of its own log besides, and had not caught up again: prefer any other survivor"
         );
     }
-    if *cut > 0 {
+    if plan.cut > 0 {
         say!("the end of its log was torn, and was cut: prefer a survivor without that");
     }
 }
