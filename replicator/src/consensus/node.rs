@@ -26,6 +26,8 @@ use crate::proto::{self, request, response};
 
 /// How often members tell each other where they are.
 const STATUS_EVERY: Duration = Duration::from_millis(100);
+/// How soon a proposal is tried again while no quorum confirms the leadership.
+const PROPOSE_RETRY: Duration = Duration::from_millis(1);
 /// How often what the journal need not keep is looked at.
 const RETENTION_EVERY: Duration = Duration::from_secs(1);
 
@@ -60,6 +62,8 @@ pub(crate) struct Node {
     hooks: Arc<Hooks>,
     /// Counts the times that this member began to take frames, so that each is told from the one before.
     reigns: AtomicU64,
+    /// The last reign that the library refused a proposal in: it is over.
+    refused: Arc<AtomicU64>,
     handing_over: AtomicBool,
     halted: AtomicBool,
     /// A snapshot has arrived: nothing is taken until the next start.
@@ -102,6 +106,7 @@ impl Node {
             checkpoints: Checkpoints::default(),
             hooks,
             reigns: AtomicU64::new(0),
+            refused: Arc::default(),
             handing_over: AtomicBool::new(false),
             halted: AtomicBool::new(false),
             restarting: AtomicBool::new(false),
@@ -173,6 +178,25 @@ impl Node {
         self.network.lead.term()
     }
 
+    /// Whether something that was taken in this reign will never be in the log.
+    fn is_refused(&self, reign: Term) -> bool {
+        self.refused.load(Ordering::Relaxed) >= reign.0
+    }
+
+    /// Waits until a proposal of this reign may go to the library; whether it may. The library takes nothing from a leader that
+    /// a quorum was silent to for longer than an election takes; long before that, frames wait here.
+    async fn may_propose(&self, reign: Term) -> bool {
+        loop {
+            if self.reign() != Some(reign) || self.is_refused(reign) {
+                return false;
+            }
+            if self.network.lead.is_confirmed() {
+                return true;
+            }
+            tokio::time::sleep(PROPOSE_RETRY).await;
+        }
+    }
+
     /// Sets the rest of the process right about who leads.
     fn tell_leadership(&self) {
         let now = Instant::now();
@@ -200,6 +224,7 @@ impl Node {
             && !self.halted.load(Ordering::Acquire);
         let reign = match (takes, self.reign()) {
             (false, _) => None,
+            (true, Some(reign)) if self.is_refused(reign) => None,
             (true, Some(reign)) => Some(reign),
             (true, None) => Some(Term(self.reigns.fetch_add(1, Ordering::Relaxed) + 1)),
         };
@@ -377,8 +402,8 @@ async fn propose(node: Arc<Node>, mut proposals: ProposalReceiver) {
     let settled = proposals.settled();
     while let Some(Proposal { term, frames }) = proposals.next().await {
         // Counted off when this is dropped, whatever becomes of it.
-        let counted = Counted(settled.clone());
-        if node.reign() != Some(term) {
+        let counted = Counted { settled: settled.clone(), reign: term, refused: Arc::clone(&node.refused) };
+        if !node.may_propose(term).await {
             continue;
         }
         let count = match journaler::count_frames(&frames) {

@@ -3,14 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use openraft::impls::{BoxedErrorSource, InlineBatch, leader_id_std};
+use openraft::raft::ClientWriteResult;
 use openraft::raft::responder::Responder;
 use openraft::{EntryPayload, RaftTypeConfig, vote};
 use openraft_rt::deterministic_rng::DeterministicRng;
 use openraft_rt_tokio::TokioRuntime;
 use prost::Message;
-use protocol::Sequence;
+use protocol::{Sequence, Term};
 
 use crate::lead::Settled;
 use crate::member::{Member, MemberId};
@@ -77,17 +82,30 @@ impl fmt::Display for Frames {
     }
 }
 
-/// Counts a proposal off when the library is done with it, however it ends.
+/// Counts a proposal off when the library is done with it, however it ends. One that is refused is never in the log, so that
+/// its reign must end: what comes behind it would take effect without it.
 #[derive(Debug)]
-pub(crate) struct Counted(pub(crate) Settled);
+pub(crate) struct Counted {
+    pub(crate) settled: Settled,
+    pub(crate) reign: Term,
+    /// The last reign that a proposal was refused in.
+    pub(crate) refused: Arc<AtomicU64>,
+}
 
-impl<T> Responder<Types, T> for Counted {
-    fn on_complete(self, _result: T) {}
+impl<T: 'static> Responder<Types, T> for Counted {
+    fn on_complete(self, result: T) {
+        let result: &dyn Any = &result;
+        if let Some(Err(error)) = result.downcast_ref::<ClientWriteResult<Types>>() {
+            tracing::warn!(%error, "frames were refused by the consensus: their sessions are closed");
+            // Relaxed: it orders nothing else; whoever looks a moment later ends the reign then.
+            self.refused.fetch_max(self.reign.0, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.one();
+        self.settled.one();
     }
 }
 

@@ -116,3 +116,27 @@ fn all_members_start_again_with_what_was_committed() {
         }
     });
 }
+
+/// A quorum that is silent for a moment: what is taken meanwhile is committed in the end, or its sessions are let go. It must
+/// not vanish from a reign that goes on.
+#[test]
+fn frames_taken_while_a_quorum_is_silent_are_committed_or_end_the_reign() {
+    for silence in (100..600).step_by(25) {
+        run(silence, async move {
+            let rig = Rig::founded(3).await;
+            let leader = rig.commit(1).await;
+            let reign = rig.places[&leader].lead.term();
+            // The others hear the leader, so that nobody else wants to lead.
+            let others = (1..=3).filter(|id| *id != leader);
+            others.clone().for_each(|other| rig.cut(other, leader));
+            tokio::time::sleep(Duration::from_millis(silence)).await;
+            let taken: Vec<u64> = (2..6).filter(|number| rig.propose(leader, *number)).collect();
+            rig.heal();
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let fed = rig.places[&leader].fed.numbers();
+            let all = [&[1], &taken[..]].concat();
+            let ended = rig.places[&leader].lead.term() != reign;
+            assert!(ended || fed == all, "silent for {silence} ms: {taken:?} were taken, {fed:?} came out");
+        });
+    }
+}
