@@ -289,8 +289,12 @@ fn tell(members: &[Running], leader: MemberId) {
     }
     let Some(first) = members.first() else { return };
     let (data, file) = (first.seat.data.display(), first.seat.file.display());
+    let addresses: Vec<&str> =
+        members.iter().map(|member| member.seat.member.client_address.as_str()).collect();
+    let clients = format!("--data {data} --connect {}", addresses.join(","));
     say!("");
-    say!("trade:    ringpit trade --user demo --data {data}");
+    say!("trade:    ringpit trade {clients}");
+    say!("load:     ringpit load {clients} --rate 1000 --seconds 60");
     say!("look:     ringpit cluster status --data {data}");
     say!("failover: kill -9 the leader's process; another member leads at once, and clients go on with it");
     say!("          ringpit serve --config {file}     starts member {} again", first.seat.member.id);
