@@ -69,12 +69,13 @@ async fn read_hello(connection: &mut (impl AsyncRead + Unpin)) -> io::Result<()>
     frame::check_hello(&hello).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
+/// Whether the other side went away, rather than said or did something wrong.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
+}
+
 /// What a person is told of an error of the system's or of TLS.
 fn reason(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            "it closed the connection".to_owned()
-        }
-        _ => error.to_string(),
-    }
+    if is_end(error) { "it closed the connection".to_owned() } else { error.to_string() }
 }

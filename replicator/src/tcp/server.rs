@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{Connection, TcpTransport, frame, read_hello, reason};
+use super::{Connection, TcpTransport, frame, is_end, read_hello, reason};
 use crate::transport::Envelope;
 
 /// Pause after a connection could not be taken in (too many open files, mostly).
@@ -78,8 +78,15 @@ pub async fn serve(
                     places: Arc::clone(&places),
                 };
                 connections.spawn(async move {
-                    if let Err(error) = server.serve(stream, stranger).await {
-                        tracing::warn!(%peer, reason = reason(&error), "a member's connection is closed");
+                    match server.serve(stream, stranger).await {
+                        // A call that its member gave up takes its connection with it: nothing is wrong.
+                        Err(error) if is_end(&error) => {
+                            tracing::debug!(%peer, reason = reason(&error), "a member's connection is closed");
+                        }
+                        Err(error) => {
+                            tracing::warn!(%peer, reason = reason(&error), "a member's connection is closed");
+                        }
+                        Ok(()) => {}
                     }
                 });
             }
