@@ -7,6 +7,7 @@
 //! the write of its first entry.
 
 use protocol::Sequence;
+use protocol::planted::{Bug, is_on};
 
 use crate::error::{Context, Corruption, Evidence, Result};
 use crate::format::{self, BLOCK_BYTES, BatchHeader, BatchKind, SegmentHeader, SegmentHeaderRead};
@@ -272,6 +273,7 @@ fn read_tail(storage: &SharedStorage, found: &Surveyed, place: usize) -> Result<
     let next = end.position.next_sequence;
     let torn = torn_behind(&mut segment, end.offset, next)?;
     if torn.is_some()
+        && !is_on(Bug::TruncateOnBadCrc)
         && let Some(evidence) = evidence_torn(&mut segment, *seed, end.offset, &end.position)?
     {
         let (file, offset) = (found.path.clone(), end.offset);
@@ -306,6 +308,9 @@ pub(crate) fn zero_range(
         let chunk = (end - at).min(SEARCH_BYTES as u64) as usize;
         file.write_all_at(zeros.get(..chunk).unwrap_or_default(), at).context("zero", name)?;
         at += chunk as u64;
+    }
+    if is_on(Bug::TruncationNotDurable) {
+        return Ok(());
     }
     file.sync_data().context("sync", name)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use protocol::Term;
+use protocol::planted::{Bug, is_on};
 use ring::WakeSet;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -77,7 +78,8 @@ impl Lead {
     /// what is not in the log.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        self.term().is_some() && self.now() < self.shared.lease.load(Ordering::Acquire)
+        let holds = self.now() < self.shared.lease.load(Ordering::Acquire) || is_on(Bug::StaleRead);
+        self.term().is_some() && holds
     }
 
     /// The leader as far as is known.

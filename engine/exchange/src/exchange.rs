@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 
+use protocol::planted::{Bug, is_on};
 use protocol::{
     Body, CancelOrder, Capacities, Checkpoint, ClOrdId, Command, Event, FrameKind, InstrumentId, Named,
     OrderKey, Phase, RejectReason, Rejected, ReplaceOrder, RequestId, Sequence, Tick, Timestamp, TradingDay,
@@ -93,7 +94,11 @@ impl Exchange {
     /// Applies one command. Total: it is answered by a reject and does nothing else, or it is applied whole.
     pub fn apply(&mut self, command: &Command, sink: &mut impl EventSink) {
         self.sequence = self.sequence.next();
-        self.log_time = self.log_time.max(command.timestamp);
+        self.log_time = if is_on(Bug::LogTimeGoesBack) {
+            command.timestamp
+        } else {
+            self.log_time.max(command.timestamp)
+        };
         let mut out = Outbox::new(sink, self.sequence, self.log_time, self.running_hash);
         while let Some(session) = self.sessions.take_due(self.log_time) {
             self.cancel_disconnected(session, &mut out);
@@ -200,7 +205,7 @@ impl Exchange {
         if session.connection != Some(command.connection) {
             return Err(RejectReason::NotLoggedIn);
         }
-        if command.request_id <= session.highest_request_id {
+        if command.request_id <= session.highest_request_id && !is_on(Bug::DuplicatesTaken) {
             return Err(RejectReason::IdNotRising);
         }
         session.highest_request_id = command.request_id;

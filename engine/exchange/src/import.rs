@@ -1,6 +1,7 @@
 //! A state from the records that it was exported as. It behaves the same and has the same hashes; what is read is checked
 //! first, since it comes from a disk.
 
+use protocol::planted::{Bug, is_on};
 use protocol::{
     AccountId, Capacities, Checkpoint, ClOrdId, ClientOrderId, ConnectionId, Credential,
     InstrumentDefinition, InstrumentId, OrderFlags, OrderId, OrderKey, Phase, Price, Quantity, RequestId,
@@ -272,7 +273,8 @@ impl Importer {
         self.sessions += 1;
         self.last_number = record.session;
         let session = sessions.get_mut(place);
-        session.highest_request_id = RequestId(record.highest_request_id);
+        let highest_request_id = if is_on(Bug::IdsOutsideSnapshot) { 0 } else { record.highest_request_id };
+        session.highest_request_id = RequestId(highest_request_id);
         session.last_report = record.last_report;
         session.connection = record.connection.map(ConnectionId);
         if record.deadline.is_some() {

@@ -8,6 +8,7 @@ use journaler::{
     Journal, JournalError, JournalOptions, JournalReader, Recovery, ReportLog, ReportReader, Segments,
     SharedStorage,
 };
+use protocol::planted::{Bug, is_on};
 use protocol::{Output, ReportNumber, Sequence, SessionId, TradingDay};
 use snapshots::{Progress, RecoveryObserver, Refused, SnapshotError, SnapshotStore};
 
@@ -107,6 +108,7 @@ pub(crate) fn open_member(
     let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
     let newest = store.list()?.last().copied().unwrap_or_default();
     let committed = found.log.as_ref().map_or(Sequence(0), |log| log.committed_sequence);
+    let committed = if is_on(Bug::ApplyBeyondCommit) { journal.journaled_sequence() } else { committed };
     let end = committed.max(newest);
     let mut opened = recover(storage, config, (journal, found), store, end, progress)?;
     let Some(journal) = opened.journal.take() else { unreachable!("it was just put there") };

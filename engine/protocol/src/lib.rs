@@ -13,6 +13,7 @@ mod frame;
 mod hash;
 mod ids;
 mod layout;
+pub mod planted;
 mod report;
 pub mod soupbin;
 mod types;

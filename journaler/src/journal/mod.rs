@@ -14,6 +14,7 @@ mod truncate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::planted::{Bug, is_on};
 use protocol::{Sequence, Term};
 
 pub use entries::NewEntry;
@@ -291,7 +292,7 @@ impl Journal {
         let durable = self.options.durability == Durability::Disk;
         let Some(current) = self.current.as_mut() else { return Err(JournalError::Failed) };
         let offset = if begun { BLOCK_BYTES as u64 } else { current.offset };
-        current.write(self.buffer.sealed(begun), durable)?;
+        current.write(self.buffer.sealed(begun), durable && !is_on(Bug::AckBeforeFsync))?;
         self.segments.places().remember(current.number, offset, &self.position);
         self.buffer.clear();
         self.position = behind;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use protocol::planted::{Bug, is_on};
+
 use crate::error::{Context, JournalError, Result};
 use crate::journal::options::Preparation;
 use crate::storage::{Access, SharedStorage, StorageFile};
@@ -252,7 +254,9 @@ pub(crate) fn prepare(
         }
         file.sync_data().context("sync", &temporary)?;
         storage.rename(&temporary, &path).context("rename", &temporary)?;
-        storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
+        if !is_on(Bug::LostDirectoryFsync) {
+            storage.sync_dir(JOURNAL_FOLDER).context("sync", JOURNAL_FOLDER)?;
+        }
         Ok(file)
     });
     match made {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use journaler::{Durability, Journal, LogSummary, SharedStorage};
 use openraft::{Config, Raft, SnapshotPolicy};
 use protocol::Sequence;
+use protocol::planted::{Bug, is_on};
 use tokio::sync::{mpsc as channel, watch};
 
 use super::admin;
@@ -344,12 +345,13 @@ fn config(timing: &Timing) -> Result<Arc<Config>, ClusterError> {
         enable_pre_vote: Some(true),
         // A leader that comes back without its unflushed tail must be elected anew, or it would write other entries in
         // the place of some that were acknowledged.
-        enable_leader_restore: Some(false),
+        enable_leader_restore: Some(is_on(Bug::LeaderRestored)),
         backoff: "10ms 10ms 10ms".into(),
         ..Config::default()
     };
     let config = config.validate().map_err(|error| ClusterError::Library(error.to_string()))?;
-    assert_eq!(config.enable_leader_restore, Some(false), "a leader is never restored at a start");
+    let restored = is_on(Bug::LeaderRestored);
+    assert_eq!(config.enable_leader_restore, Some(restored), "a leader is never restored at a start");
     Ok(Arc::new(config))
 }
 

@@ -9,6 +9,7 @@ use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
 use protocol::Sequence;
+use protocol::planted::{Bug, is_on};
 
 use super::snapshot::{SnapshotFiles, SnapshotFolder};
 use super::store::LogStore;
@@ -77,7 +78,7 @@ impl Machine {
         loop {
             let taken = self.feed.get_mut().unwrap_or_else(PoisonError::into_inner).push(rest);
             rest = rest.get(taken..).unwrap_or_default();
-            if rest.is_empty() {
+            if rest.is_empty() || is_on(Bug::FeedDropsRest) {
                 return Ok(());
             }
             tokio::time::sleep(ROOM_LOOK_EVERY).await;
@@ -97,7 +98,10 @@ impl Machine {
 
     /// The newest snapshot whose place in the log is known.
     fn newest(&mut self) -> io::Result<Option<Snapshot>> {
-        let membership = self.peek().membership;
+        let membership = match is_on(Bug::SnapshotWithoutMembers) {
+            true => StoredMembership::default(),
+            false => self.peek().membership,
+        };
         for sequence in self.folder.newest_first() {
             let (last, at) = match self.store.entry_at(sequence) {
                 Ok(found) => found,
@@ -150,7 +154,9 @@ impl RaftStateMachine<Types> for Machine {
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
             // The library may count others' disks before ours; what leaves must be durable here too.
-            self.store.written(entry.log_id.index).await?;
+            if !is_on(Bug::FedBeforeOwnDisk) {
+                self.store.written(entry.log_id.index).await?;
+            }
             match &entry.payload {
                 EntryPayload::Blank => {}
                 EntryPayload::Normal(frames) => self.feed(frames).await?,

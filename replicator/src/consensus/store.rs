@@ -12,6 +12,7 @@ use journaler::{EntryKind, EntryReader, JournalError, LogSummary};
 use openraft::EntryPayload;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use protocol::Sequence;
+use protocol::planted::{Bug, is_on};
 use tokio::sync::{oneshot, watch};
 
 use super::types::{Entry, Frames, LogId, Types, Vote, decode_membership, log_id, term_of};
@@ -322,7 +323,9 @@ impl RaftLogStorage<Types> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let vote = *vote;
-        self.change_record(Box::new(move |record| record.vote = Some(vote))).await?;
+        if !is_on(Bug::VoteNotPersisted) {
+            self.change_record(Box::new(move |record| record.vote = Some(vote))).await?;
+        }
         self.log().vote = Some(vote);
         Ok(())
     }
@@ -359,7 +362,8 @@ impl RaftLogStorage<Types> for LogStore {
                 log.committed.is_none_or(|committed| committed.index < keep),
                 "the library asked for the end of a committed entry"
             );
-            while log.recent.back().is_some_and(|entry| entry.log_id.index >= keep)
+            while !is_on(Bug::TruncatedStayInMemory)
+                && log.recent.back().is_some_and(|entry| entry.log_id.index >= keep)
                 && let Some(entry) = log.recent.pop_back()
             {
                 log.recent_bytes -= entry_bytes(&entry);
@@ -374,7 +378,9 @@ impl RaftLogStorage<Types> for LogStore {
             0 => Sequence(0),
             keep => self.reader.summary_of(keep).map_err(journal_error)?.1,
         };
-        self.log().next_sequence = end.next();
+        if !is_on(Bug::SequenceNotTakenBack) {
+            self.log().next_sequence = end.next();
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
+use protocol::planted::{Bug, is_on};
 use protocol::{Body, FrameHeader, FrameKind, Term};
 use replicator::{Lead, Proposal, ProposalRefused, ProposalSender};
 use ring::{FrameBatch, FramePoller, Polled, SLOT_BYTES, Stage, Work};
@@ -84,7 +85,9 @@ impl Proposer {
         let start = own_frame(Body::Start, self.clock.now());
         let mut frames = BytesMut::from(start.as_bytes());
         frames.resize(frames.len().next_multiple_of(SLOT_BYTES), 0);
-        self.proposals.try_propose(Proposal { term, frames: frames.freeze() })?;
+        if !is_on(Bug::NoStartFrame) {
+            self.proposals.try_propose(Proposal { term, frames: frames.freeze() })?;
+        }
         self.proposing.set(Some(term));
         Ok(Polled::Work(1))
     }

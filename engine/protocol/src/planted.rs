@@ -1,0 +1,96 @@
+//! Bugs planted on purpose, one at a time, so that the simulation can show that it would find them. Only the feature
+//! `planted` makes them possible, and only the simulation's own test turns it on: without it [`is_on`] is a constant, and
+//! nothing of this is in a binary.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// What can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Bug { $($(#[$doc])* $name),+ }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+bugs! {
+    /// An append counts as durable though nothing was synced.
+    AckBeforeFsync,
+    /// A vote is given before it is in the member's file.
+    VoteNotPersisted,
+    /// Any bad batch is taken for a torn tail, whatever follows it.
+    TruncateOnBadCrc,
+    /// A start applies all that the journal has, committed or not.
+    ApplyBeyondCommit,
+    /// What is not in the log is answered without a quorum's confirmation.
+    StaleRead,
+    /// A new segment's name is not made durable.
+    LostDirectoryFsync,
+    /// A quorum's word holds from when it was heard, not from when it was asked for.
+    LeaseFromAnswer,
+    /// Snapshots don't have the sessions' highest request ids.
+    IdsOutsideSnapshot,
+    /// What is committed is fed though this member's own disk doesn't have it yet.
+    FedBeforeOwnDisk,
+    /// A member that lost a part of its log votes.
+    ForgetfulVotes,
+    /// A leader that was started again leads on without an election.
+    LeaderRestored,
+    /// Entries are taken back without making that durable.
+    TruncationNotDurable,
+    /// Nothing tells a start that the member lost what it acknowledged.
+    LossUnnoticed,
+    /// A leadership begins without the frame that ends all connections.
+    NoStartFrame,
+    /// A snapshot carries no membership.
+    SnapshotWithoutMembers,
+    /// A request whose id does not rise is taken.
+    DuplicatesTaken,
+    /// Log time is the frame's stamp.
+    LogTimeGoesBack,
+    /// The report log's mark says more than was synced.
+    ReportMarkAhead,
+    /// What a full input ring did not take of an entry is dropped.
+    FeedDropsRest,
+    /// Entries that were taken back stay in the log store's memory.
+    TruncatedStayInMemory,
+    /// Entries that were taken back still count when the next one gets its sequence.
+    SequenceNotTakenBack,
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use super::Bug;
+
+    const NONE: u8 = u8::MAX;
+    // Relaxed: it is set before a run begins and stays.
+    static PLANTED: AtomicU8 = AtomicU8::new(NONE);
+
+    /// Plants a bug in the whole process, or none.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.store(bug.map_or(NONE, |bug| bug as u8), Ordering::Relaxed);
+    }
+
+    /// Whether a bug is planted.
+    #[inline]
+    #[must_use]
+    pub fn is_on(bug: Bug) -> bool {
+        PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::{is_on, plant};
+
+/// Whether a bug is planted: never, without the feature.
+#[cfg(not(feature = "planted"))]
+#[inline]
+#[must_use]
+pub const fn is_on(_bug: Bug) -> bool {
+    false
+}

@@ -1,0 +1,5 @@
+//! Tells the compiler of the setting with which tokio takes a seed.
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(tokio_unstable)");
+}
