@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use gateway::Leadership;
 use journaler::{Journal, LogSummary, SharedStorage};
@@ -145,6 +146,7 @@ impl MemberSide {
             needed_from: Arc::clone(&seat.needed_from),
             hooks: Hooks {
                 checkpoints: Box::new(move || checkpoints.recent()),
+                commit_took: commit_took(Arc::clone(oversight)),
                 confirmed: Box::new(move |checkpoint| confirmed.set(checkpoint)),
                 sequence: sequence(view.clone()),
                 diverged: Box::new(move |verdict| diverged(&view, verdict)),
@@ -195,6 +197,12 @@ fn timing(cluster: &ClusterConfig) -> replicator::Timing {
         election_min: *cluster.election.start(),
         election_max: *cluster.election.end(),
     }
+}
+
+fn commit_took(oversight: Arc<Oversight>) -> Box<dyn Fn(Duration) + Send + Sync> {
+    Box::new(move |took| {
+        oversight.commit_ns.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), 1);
+    })
 }
 
 fn sequence(view: EngineView) -> Box<dyn Fn() -> Sequence + Send + Sync> {

@@ -51,7 +51,9 @@ impl Collector for Page {
         let mut writer = Writer { encoder };
         writer.gauge("ready", "1 while new orders are taken", u64::from(stats.ready))?;
         writer.gauge("uptime_seconds", "Seconds since the process started", stats.uptime_seconds)?;
-        stats.cluster.as_ref().map_or(Ok(()), |cluster| cluster::encode(&mut writer, cluster))?;
+        if let Some(cluster) = &stats.cluster {
+            cluster::encode(&mut writer, cluster, &stats.commit_ns)?;
+        }
         stats.engine.as_ref().map_or(Ok(()), |engine| encode_engine(&mut writer, engine))
     }
 }
@@ -247,6 +249,7 @@ mod tests {
             version: "1",
             process: 3,
             uptime_seconds: 9,
+            commit_ns: append.snapshot(),
             cluster: Some(cluster()),
             engine: Some(engine),
         }
@@ -294,6 +297,7 @@ mod tests {
             "ringpit_cluster_entry{state=\"committed\"} 8",
             "ringpit_cluster_reachable{member=\"3\"} 0",
             "ringpit_cluster_lag_entries{member=\"2\"} 2",
+            "ringpit_cluster_commit_seconds_count 4",
             "ringpit_sequence{stage=\"applied\"} 11",
             "ringpit_sequence{stage=\"reports_durable\"} 5",
             "ringpit_events_total{kind=\"accepted\"} 8",

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use gateway::GatewayHandle;
 use journaler::SharedStorage;
-use pipeline::{EngineView, SnapshotRequests};
+use pipeline::{EngineView, Histogram, SnapshotRequests};
 use protocol::Timestamp;
 use rand::RngExt;
 use ring::Ingress;
@@ -105,6 +105,8 @@ pub struct Oversight {
     token: String,
     started: Instant,
     running: Mutex<Option<Running>>,
+    /// From a proposal of this leader's until it was committed and fed; stays empty on a server alone.
+    pub commit_ns: Histogram,
     // There before the engine runs, and while it stops.
     membership: Mutex<Option<Membership>>,
 }
@@ -121,6 +123,7 @@ impl Oversight {
             token: (0..TOKEN_LENGTH).map(digit).collect(),
             started: Instant::now(),
             running: Mutex::new(None),
+            commit_ns: Histogram::default(),
             membership: Mutex::new(None),
         }
     }
@@ -233,6 +236,7 @@ impl Oversight {
             version: env!("CARGO_PKG_VERSION"),
             process: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
+            commit_ns: self.commit_ns.snapshot(),
             cluster: self.membership().map(|membership| membership.status()),
             engine: self.running().as_mut().map(Running::stats),
         }

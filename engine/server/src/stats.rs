@@ -21,6 +21,9 @@ pub struct Stats {
     pub process: u32,
     /// Seconds since the process started.
     pub uptime_seconds: u64,
+    /// From a proposal of this leader's until it was committed and given to its engine.
+    #[serde(serialize_with = "quantiles", skip_serializing_if = "is_empty")]
+    pub commit_ns: HistogramSnapshot,
     /// The cluster, on a member of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterStatus>,
@@ -111,6 +114,10 @@ impl EngineStats {
 
 fn pairs<S: serde::Serializer>(pairs: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().filter(|(_, count)| *count > 0).copied())
+}
+
+fn is_empty(histogram: &HistogramSnapshot) -> bool {
+    histogram.count == 0
 }
 
 fn quantiles<S: serde::Serializer>(histogram: &HistogramSnapshot, serializer: S) -> Result<S::Ok, S::Error> {

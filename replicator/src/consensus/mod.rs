@@ -110,6 +110,8 @@ impl Timing {
 pub struct Hooks {
     /// This member's last checkpoints, the oldest first.
     pub checkpoints: Box<dyn Fn() -> Vec<Checkpoint> + Send + Sync>,
+    /// What this leader proposed took so long until it was committed and fed here.
+    pub commit_took: Box<dyn Fn(Duration) + Send + Sync>,
     /// A majority agrees on this one.
     pub confirmed: Box<dyn Fn(Checkpoint) + Send + Sync>,
     /// The last frame applied.

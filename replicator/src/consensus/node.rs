@@ -402,7 +402,13 @@ async fn propose(node: Arc<Node>, mut proposals: ProposalReceiver) {
     let settled = proposals.settled();
     while let Some(Proposal { term, frames }) = proposals.next().await {
         // Counted off when this is dropped, whatever becomes of it.
-        let counted = Counted { settled: settled.clone(), reign: term, refused: Arc::clone(&node.refused) };
+        let counted = Counted {
+            proposed: Instant::now(),
+            hooks: Arc::clone(&node.hooks),
+            settled: settled.clone(),
+            reign: term,
+            refused: Arc::clone(&node.refused),
+        };
         if !node.may_propose(term).await {
             continue;
         }

@@ -16,7 +16,9 @@ use openraft_rt::deterministic_rng::DeterministicRng;
 use openraft_rt_tokio::TokioRuntime;
 use prost::Message;
 use protocol::{Sequence, Term};
+use tokio::time::Instant;
 
+use super::Hooks;
 use crate::lead::Settled;
 use crate::member::{Member, MemberId};
 use crate::proto;
@@ -84,8 +86,9 @@ impl fmt::Display for Frames {
 
 /// Counts a proposal off when the library is done with it, however it ends. One that is refused is never in the log, so that
 /// its reign must end: what comes behind it would take effect without it.
-#[derive(Debug)]
 pub(crate) struct Counted {
+    pub(crate) proposed: Instant,
+    pub(crate) hooks: Arc<Hooks>,
     pub(crate) settled: Settled,
     pub(crate) reign: Term,
     /// The last reign that a proposal was refused in.
@@ -95,10 +98,14 @@ pub(crate) struct Counted {
 impl<T: 'static> Responder<Types, T> for Counted {
     fn on_complete(self, result: T) {
         let result: &dyn Any = &result;
-        if let Some(Err(error)) = result.downcast_ref::<ClientWriteResult<Types>>() {
-            tracing::warn!(%error, "frames were refused by the consensus: their sessions are closed");
-            // Relaxed: it orders nothing else; whoever looks a moment later ends the reign then.
-            self.refused.fetch_max(self.reign.0, Ordering::Relaxed);
+        match result.downcast_ref::<ClientWriteResult<Types>>() {
+            Some(Ok(_)) => (self.hooks.commit_took)(self.proposed.elapsed()),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "frames were refused by the consensus: their sessions are closed");
+                // Relaxed: it orders nothing else; whoever looks a moment later ends the reign then.
+                self.refused.fetch_max(self.reign.0, Ordering::Relaxed);
+            }
+            None => {}
         }
     }
 }

@@ -269,6 +269,7 @@ impl Rig {
             needed_from: Arc::clone(&place.needed_from),
             hooks: Hooks {
                 checkpoints: Box::new(Vec::new),
+                commit_took: Box::new(|_| ()),
                 confirmed: Box::new(|_| ()),
                 sequence: Box::new(Sequence::default),
                 diverged: Box::new(|verdict| panic!("{verdict:?}")),

@@ -150,6 +150,7 @@ fn start(place: &Place, durability: Durability) -> Result<Running, Error> {
         needed_from: Arc::default(),
         hooks: Hooks {
             checkpoints: Box::new(Vec::new),
+            commit_took: Box::new(|_| ()),
             confirmed: Box::new(|_| ()),
             sequence: Box::new(Sequence::default),
             diverged: Box::new(|_| ()),

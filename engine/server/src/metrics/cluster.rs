@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use pipeline::HistogramSnapshot;
 use replicator::{ClusterStatus, MemberRole, MemberStatus};
 
-use super::Writer;
+use super::{NANOSECONDS, TIMES, Writer};
 
 const ROLES: [(MemberRole, &str); 5] = [
     (MemberRole::Leader, "leader"),
@@ -14,7 +15,11 @@ const ROLES: [(MemberRole, &str); 5] = [
     (MemberRole::Blank, "blank"),
 ];
 
-pub(super) fn encode(writer: &mut Writer<'_>, status: &ClusterStatus) -> fmt::Result {
+pub(super) fn encode(
+    writer: &mut Writer<'_>,
+    status: &ClusterStatus,
+    commit_ns: &HistogramSnapshot,
+) -> fmt::Result {
     let flag = u64::from;
     writer.gauge("cluster_member", "Number of this member", status.member.0)?;
     let roles = ROLES.map(|(role, name)| (name, flag(status.role == role)));
@@ -55,5 +60,12 @@ pub(super) fn encode(writer: &mut Writer<'_>, status: &ClusterStatus) -> fmt::Re
         "Entries of this member's log that the member lacks",
         "member",
         &lags,
+    )?;
+    writer.histogram(
+        "cluster_commit_seconds",
+        "From a proposal of this leader's until it was committed and given to its engine",
+        commit_ns,
+        NANOSECONDS,
+        &TIMES,
     )
 }
