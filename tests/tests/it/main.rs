@@ -5,6 +5,7 @@
 mod bitstamp;
 mod cli;
 mod crash;
+mod deploy;
 mod first_trade;
 mod full_disk;
 mod harness;
