@@ -4,6 +4,7 @@
 
 mod bitstamp;
 mod cli;
+mod cluster;
 mod crash;
 mod deploy;
 mod first_trade;
@@ -13,5 +14,6 @@ mod hostile;
 mod recovery;
 mod structure;
 mod tool;
+mod trio;
 mod truth;
 mod wire;

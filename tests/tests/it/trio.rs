@@ -1,0 +1,328 @@
+//! Three members of a cluster on loopback, each a process of the real binary with its own folder. As in `harness`, all that
+//! is started here is ended here, by its process id.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use protocol::UserName;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use server::passwords::Passwords;
+
+use crate::harness::{PATIENCE, WHOLE_HISTORY, ringpit, wait_for};
+use crate::tool::Job;
+
+/// A member's places.
+pub(crate) struct Seat {
+    pub(crate) id: usize,
+    folder: PathBuf,
+    native: u16,
+    members: u16,
+    http: u16,
+    child: Option<Child>,
+    starts: usize,
+}
+
+/// Three members, some of which run.
+pub(crate) struct Trio {
+    _folder: tempfile::TempDir,
+    seats: Vec<Seat>,
+    toml: String,
+}
+
+/// Ports that nobody has now. They are all held until all are known.
+fn free_ports(count: usize) -> Vec<u16> {
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    held.iter().map(|listener| listener.local_addr().expect("a bound port").port()).collect()
+}
+
+impl Seat {
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    pub(crate) fn native(&self) -> String {
+        format!("127.0.0.1:{}", self.native)
+    }
+
+    pub(crate) fn members(&self) -> String {
+        format!("127.0.0.1:{}", self.members)
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.as_ref().expect("the member runs").id()
+    }
+
+    /// What its starts logged, the newest last.
+    pub(crate) fn log(&self) -> String {
+        let read = |start| fs::read_to_string(self.folder.join(format!("log-{start}"))).unwrap_or_default();
+        (1..=self.starts).map(read).collect()
+    }
+
+    /// GET of its HTTP port; `None` where it doesn't answer.
+    pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
+        let address = format!("127.0.0.1:{}", self.http).parse().expect("an address");
+        let answer = server::http::client::request(address, "GET", path, None, "", PATIENCE).ok()?;
+        Some((answer.status, answer.body))
+    }
+
+    /// What it says of the cluster; `None` where it doesn't answer, or is in none.
+    pub(crate) fn cluster(&self) -> Option<Value> {
+        let status: Value = serde_json::from_str(&self.get("/status")?.1).ok()?;
+        status.get("cluster").filter(|cluster| cluster.is_object()).cloned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("the member runs");
+        kill_process(Pid::from_child(child), signal).expect("the signal is sent");
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // One that ended already can't be killed, and need not be.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGTERM; it must end with success.
+    #[track_caller]
+    pub(crate) fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        let code = self.ends();
+        assert_eq!(code, Some(0), "member {}:\n{}", self.id, self.log());
+    }
+
+    /// Waits for it to end by itself; gives its exit status.
+    #[track_caller]
+    pub(crate) fn ends(&mut self) -> Option<i32> {
+        let mut child = self.child.take().expect("the member runs");
+        wait_for("the end of a member", || child.try_wait().expect("a child can be asked")).code()
+    }
+
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().expect("a child can be asked").is_none())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(child) = &self.child {
+            // One that is paused can't be killed by its own signal handlers, but by this.
+            let _ = kill_process(Pid::from_child(child), Signal::CONT);
+        }
+        self.kill();
+    }
+}
+
+impl Trio {
+    /// Three members that run, founded, with a leader.
+    pub(crate) fn founded(durability: &str) -> Self {
+        let mut trio = Self::new(durability, 3, WHOLE_HISTORY);
+        trio.found();
+        trio
+    }
+
+    /// Members of which none runs.
+    pub(crate) fn new(durability: &str, count: usize, toml: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("ringpit-").tempdir().expect("a folder");
+        let ports = free_ports(3 * count);
+        let seats: Vec<Seat> = (1..=count)
+            .map(|id| {
+                let own = folder.path().join(format!("member-{id}"));
+                fs::create_dir_all(own.join("data")).expect("a folder");
+                let port = |place: usize| ports[3 * (id - 1) + place];
+                Seat {
+                    id,
+                    folder: own,
+                    native: port(0),
+                    members: port(1),
+                    http: port(2),
+                    child: None,
+                    starts: 0,
+                }
+            })
+            .collect();
+        let toml = format!("{toml}\n[cluster]\ndurability = \"{durability}\"\n");
+        let trio = Self { _folder: folder, seats, toml };
+        for seat in &trio.seats {
+            trio.configure(seat.id);
+        }
+        let names = ["demo", "demo2", "admin"].map(|name| UserName::new(name).expect("a name"));
+        let passwords = Passwords::random(&names);
+        for seat in &trio.seats {
+            passwords.store(&seat.data()).expect("the passwords are written");
+        }
+        trio
+    }
+
+    fn configure(&self, id: usize) {
+        let seat = self.seat(id);
+        let member = |seat: &Seat| {
+            format!(
+                "{{ id = {}, address = \"{}\", client_address = \"{}\" }}",
+                seat.id,
+                seat.members(),
+                seat.native()
+            )
+        };
+        let founders: Vec<String> = self.seats.iter().take(3).map(member).collect();
+        let text = format!(
+            "{}member = {id}\nlisten = \"{}\"\nclient_address = \"{}\"\nmembers = [{}]\n",
+            self.toml,
+            seat.members(),
+            seat.native(),
+            founders.join(", ")
+        );
+        fs::write(seat.folder.join("ringpit.toml"), text).expect("the configuration is written");
+    }
+
+    pub(crate) fn seat(&self, id: usize) -> &Seat {
+        &self.seats[id - 1]
+    }
+
+    pub(crate) fn seat_mut(&mut self, id: usize) -> &mut Seat {
+        &mut self.seats[id - 1]
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = usize> + use<> {
+        1..=self.seats.len()
+    }
+
+    /// Starts a member without waiting for anything.
+    pub(crate) fn begin(&mut self, id: usize) {
+        let seat = self.seat_mut(id);
+        assert!(seat.child.is_none(), "member {id} runs already");
+        seat.starts += 1;
+        let log = File::create(seat.folder.join(format!("log-{}", seat.starts))).expect("a log file");
+        let mut command = ringpit();
+        command
+            .args(["serve", "--http", &format!("127.0.0.1:{}", seat.http), "--listen", &seat.native()])
+            .arg("--config")
+            .arg(seat.folder.join("ringpit.toml"))
+            .arg("--data")
+            .arg(seat.data())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        seat.child = Some(command.spawn().expect("the binary starts"));
+    }
+
+    /// Starts a member and waits until it says what it is.
+    pub(crate) fn start(&mut self, id: usize) {
+        self.begin(id);
+        wait_for("a member to answer", || {
+            let seat = self.seat_mut(id);
+            assert!(seat.runs(), "member {id} ended:\n{}", seat.log());
+            seat.cluster()
+        });
+    }
+
+    /// Starts the first three and founds their cluster.
+    pub(crate) fn found(&mut self) {
+        for id in 1..=3 {
+            self.start(id);
+        }
+        self.command(1, &["cluster", "init"]).finish().succeeded();
+        self.leader();
+    }
+
+    /// A command on a member's data directory.
+    pub(crate) fn command(&self, id: usize, arguments: &[&str]) -> Job {
+        let mut command = ringpit();
+        command.args(arguments).arg("--data").arg(self.seat(id).data());
+        Job::spawn(command)
+    }
+
+    /// The confirmed leader, if there is one now.
+    pub(crate) fn leads(&self) -> Option<usize> {
+        let running = self.seats.iter().filter(|seat| seat.child.is_some());
+        running
+            .filter(|seat| seat.get("/readyz").is_some_and(|(status, _)| status == 200))
+            .map(|seat| seat.id)
+            .next()
+    }
+
+    /// The confirmed leader, once there is one.
+    #[track_caller]
+    pub(crate) fn leader(&self) -> usize {
+        wait_for("a leader", || self.leads())
+    }
+
+    /// All members' addresses for clients.
+    pub(crate) fn addresses(&self) -> String {
+        self.seats.iter().map(Seat::native).collect::<Vec<_>>().join(",")
+    }
+
+    /// The last frame of each member, once those of all that run are the same.
+    #[track_caller]
+    pub(crate) fn settled(&mut self) {
+        wait_for("all members to have applied the same", || {
+            let applied: Vec<_> = self
+                .seats
+                .iter()
+                .filter(|seat| seat.child.is_some())
+                .map(|seat| seat.cluster().map(|cluster| cluster["applied_index"].clone()))
+                .collect();
+            let first = applied.first()?.clone()?;
+            applied.iter().all(|other| other.as_ref() == Some(&first)).then_some(())
+        });
+    }
+
+    /// Ends all members in good order, the followers first so that nothing is left undecided.
+    pub(crate) fn terminate(&mut self) {
+        let leader = self.leads();
+        for id in self.ids().filter(|id| Some(*id) != leader).chain(leader) {
+            if self.seat_mut(id).runs() {
+                self.seat_mut(id).terminate();
+            }
+        }
+    }
+
+    /// A load over all members, until it is told to end.
+    pub(crate) fn load(&self, arguments: &[&str], outcomes: &Path) -> Job {
+        let mut command = ringpit();
+        command
+            .args(["load", "--connect", &self.addresses(), "--resend", "--json", "--outcomes"])
+            .arg(outcomes)
+            .args(arguments)
+            .arg("--data")
+            .arg(self.seat(1).data());
+        Job::spawn(command)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self._folder.path().join(name)
+    }
+
+    /// Whether a member still doesn't vote.
+    pub(crate) fn is_forgetful(&self, id: usize) -> bool {
+        self.seat(id).cluster().is_none_or(|cluster| cluster["forgetful"] == true)
+    }
+
+    /// Waits until a member is as far as the leader is now, or nearly: under load nobody stands still.
+    pub(crate) fn settled_roughly(&self, id: usize) {
+        let leader = self.leader();
+        let index = |id: usize| self.seat(id).cluster().and_then(|cluster| cluster["applied_index"].as_u64());
+        let goal = wait_for("the leader's log", || index(leader));
+        wait_for("a member to catch up", || index(id).filter(|index| *index >= goal));
+    }
+
+    /// Sleeps as long as a test's disturbance takes; no verdict depends on it.
+    pub(crate) fn rest(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
