@@ -47,6 +47,11 @@ impl Node {
         if leader == self.own_id() {
             return self.fulfil(wish).await;
         }
+        self.pass_on(leader, wish).await
+    }
+
+    /// Asks the leader, which is another member.
+    async fn pass_on(self: &Arc<Self>, leader: u64, wish: Wish) -> Result<String, String> {
         let Some(member) = self.member(leader) else { return Err("the leader is not a member".into()) };
         let mut peer = Peer::new(Arc::clone(&self.network), member);
         let admin = proto::Admin { wish: Some(wish) };
@@ -153,25 +158,31 @@ impl Node {
         Ok(format!("member {id} has a vote"))
     }
 
-    async fn demote(&self, id: u64, force: bool) -> Result<String, String> {
+    async fn demote(self: &Arc<Self>, id: u64, force: bool) -> Result<String, String> {
         let mut voters = self.voters();
         if !voters.remove(&id) {
             return Ok(format!("member {id} has no vote already"));
         }
         self.check_layout(&voters, force)?;
-        self.give_up_leadership(id).await?;
+        if let Some(leader) = self.give_up_leadership(id).await? {
+            let wish = Wish::Demote(proto::Change { member: id, force });
+            return self.pass_on(leader, wish).await;
+        }
         self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), true).await?;
         Ok(format!("member {id} is a learner"))
     }
 
-    async fn remove(&self, id: u64, force: bool) -> Result<String, String> {
+    async fn remove(self: &Arc<Self>, id: u64, force: bool) -> Result<String, String> {
         if self.membership().get_node(&id).is_none() {
             return Ok(format!("there is no member {id}"));
         }
         let mut voters = self.voters();
         if voters.remove(&id) {
             self.check_layout(&voters, force)?;
-            self.give_up_leadership(id).await?;
+            if let Some(leader) = self.give_up_leadership(id).await? {
+                let wish = Wish::Remove(proto::Change { member: id, force });
+                return self.pass_on(leader, wish).await;
+            }
             self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await?;
         } else {
             self.change(ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await?;
@@ -179,15 +190,13 @@ impl Node {
         Ok(format!("member {id} was removed: stop it, and don't start it again with this data directory"))
     }
 
-    /// A leader is not taken its vote: it hands leadership over first, and the wish goes to the next one.
-    async fn give_up_leadership(&self, id: u64) -> Result<(), String> {
+    /// A leader is not taken its vote: it hands leadership over first. Gives the new leader where it did.
+    async fn give_up_leadership(&self, id: u64) -> Result<Option<u64>, String> {
         if id != self.own_id() || self.voters().len() < 2 {
-            return Ok(());
+            return Ok(None);
         }
         self.hand_leadership(0).await?;
-        Err(format!(
-            "member {id} led; leadership was handed over: repeat the command, it goes to the new leader"
-        ))
+        Ok(self.metrics().current_leader.filter(|leader| *leader != id))
     }
 
     /// Hands leadership to `to`, or to whoever is furthest if that is 0.

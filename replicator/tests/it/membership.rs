@@ -36,6 +36,12 @@ fn a_member_is_added_promoted_and_another_retired() {
         assert!(handed.is_ok(), "{handed:?}");
         assert_eq!(rig.leader().await, 4);
         rig.commit(3).await;
+        // A leader that is demoted hands over by itself first.
+        let demoted = rig.cluster(4).demote(MemberId(4), true).await.expect("forced");
+        assert!(demoted.contains("is a learner"), "{demoted}");
+        assert_ne!(rig.leader().await, 4);
+        rig.commit(4).await;
+        rig.fed(4, 4).await;
     });
 }
 

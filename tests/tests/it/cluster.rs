@@ -311,8 +311,8 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// A quantity that stands nowhere else in a process.
-const ODD_QUANTITY: u64 = 0x0000_1234_5678_9abd;
+/// A quantity that stands nowhere else in a process, as typed and in lots.
+const ODD_QUANTITY: (&str, u64) = ("71234.56789013", 7_123_456_789_013);
 
 /// Changes each place in a process's memory that holds `from`.
 fn corrupt(process: u32, from: u64, to: u64) -> usize {
@@ -353,23 +353,26 @@ fn corrupted(the_leader: bool) {
     let mut trio = Trio::founded("quorum");
     let leader = trio.leader();
     let victim = if the_leader { leader } else { trio.ids().find(|id| *id != leader).expect("a follower") };
-    let trade = |trio: &Trio, line: &str| {
+    let trade = |trio: &Trio, user: &str, line: &str| {
         let mut command = crate::harness::ringpit();
         command
-            .args(["trade", "--connect", &trio.addresses(), "--user", "demo", "--once", line])
+            .args(["trade", "--connect", &trio.addresses(), "--user", user])
             .arg("--data")
             .arg(trio.seat(1).data());
-        Job::spawn(command).finish()
+        let mut job = Job::talking(command);
+        job.say(&format!("{line}\nquit\n"));
+        job.finish()
     };
-    let quantity = format!("{ODD_QUANTITY}");
-    trade(&trio, &format!("buy {quantity} BTCUSD @ 100")).succeeded();
+    let (typed, lots) = ODD_QUANTITY;
+    trade(&trio, "demo", &format!("buy {typed} BTCUSD @ 100")).succeeded();
     trio.settled();
     let process = trio.seat(victim).process();
     trio.seat(victim).pause();
-    let changed = corrupt(process, ODD_QUANTITY, ODD_QUANTITY - 2);
+    let changed = corrupt(process, lots, lots - 2);
     trio.seat(victim).resume();
     assert!(changed > 0, "the order is somewhere in its memory");
-    trade(&trio, "cancel all").succeeded();
+    // What it trades is more than the victim believes to be there.
+    trade(&trio, "demo2", &format!("sell {typed} BTCUSD @ 100"));
     let code = trio.seat_mut(victim).ends();
     let log = trio.seat(victim).log();
     assert_ne!(code, Some(0));
@@ -381,7 +384,7 @@ fn corrupted(the_leader: bool) {
     // The others go on.
     let next = trio.leader();
     assert_ne!(next, victim);
-    trade(&trio, "buy 1 BTCUSD @ 100").succeeded();
+    trade(&trio, "demo", "buy 1 BTCUSD @ 100").succeeded();
     for id in trio.ids().filter(|id| *id != victim) {
         assert!(trio.seat_mut(id).runs(), "member {id} goes on");
     }
