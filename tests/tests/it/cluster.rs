@@ -353,18 +353,8 @@ fn corrupted(the_leader: bool) {
     let mut trio = Trio::founded("quorum");
     let leader = trio.leader();
     let victim = if the_leader { leader } else { trio.ids().find(|id| *id != leader).expect("a follower") };
-    let trade = |trio: &Trio, user: &str, line: &str| {
-        let mut command = crate::harness::ringpit();
-        command
-            .args(["trade", "--connect", &trio.addresses(), "--user", user])
-            .arg("--data")
-            .arg(trio.seat(1).data());
-        let mut job = Job::talking(command);
-        job.say(&format!("{line}\nquit\n"));
-        job.finish()
-    };
     let (typed, lots) = ODD_QUANTITY;
-    trade(&trio, "demo", &format!("buy {typed} BTCUSD @ 100")).succeeded();
+    trio.trade("demo", &format!("buy {typed} BTCUSD @ 100")).succeeded();
     trio.settled();
     let process = trio.seat(victim).process();
     trio.seat(victim).pause();
@@ -372,7 +362,7 @@ fn corrupted(the_leader: bool) {
     trio.seat(victim).resume();
     assert!(changed > 0, "the order is somewhere in its memory");
     // What it trades is more than the victim believes to be there.
-    trade(&trio, "demo2", &format!("sell {typed} BTCUSD @ 100"));
+    trio.trade("demo2", &format!("sell {typed} BTCUSD @ 100"));
     let code = trio.seat_mut(victim).ends();
     let log = trio.seat(victim).log();
     assert_ne!(code, Some(0));
@@ -384,7 +374,7 @@ fn corrupted(the_leader: bool) {
     // The others go on.
     let next = trio.leader();
     assert_ne!(next, victim);
-    trade(&trio, "demo", "buy 1 BTCUSD @ 100").succeeded();
+    trio.trade("demo", "buy 1 BTCUSD @ 100").succeeded();
     for id in trio.ids().filter(|id| *id != victim) {
         assert!(trio.seat_mut(id).runs(), "member {id} goes on");
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use server::passwords::Passwords;
 
 use crate::harness::{PATIENCE, WHOLE_HISTORY, ringpit, wait_for};
-use crate::tool::Job;
+use crate::tool::{Done, Job};
 
 /// A member's places.
 pub(crate) struct Seat {
@@ -238,6 +238,20 @@ impl Trio {
         }
         self.command(1, &["cluster", "init"]).finish().succeeded();
         self.leader();
+        // The first leader makes the users.
+        wait_for("the users", || (self.trade("demo2", "").code == Some(0)).then_some(()));
+    }
+
+    /// Lets a demonstration user type some lines, wherever the leader is, and leave.
+    pub(crate) fn trade(&self, user: &str, lines: &str) -> Done {
+        let mut command = ringpit();
+        command
+            .args(["trade", "--connect", &self.addresses(), "--user", user])
+            .arg("--data")
+            .arg(self.seat(1).data());
+        let mut job = Job::talking(command);
+        job.say(&format!("{lines}\nquit\n"));
+        job.finish()
     }
 
     /// A command on a member's data directory.
