@@ -77,6 +77,7 @@ pub(crate) fn hooks(
     let (restart, fatal) = (Arc::clone(restart), Arc::clone(fatal));
     Hooks {
         checkpoints: Box::new(move || own.recent()),
+        commit_took: Box::new(|_| ()),
         confirmed: Box::new(move |checkpoint| confirmed.set(checkpoint)),
         sequence: Box::new(move || at.marks().applied_sequence()),
         diverged: Box::new(move |verdict| match verdict {
