@@ -255,6 +255,7 @@ fn expressions_of_dashboard() -> Vec<String> {
         "Term",
         "Lag behind the leader",
         "Commit latency of the leader",
+        "Order latency",
         "Durable write (fsync) p99",
         "Ring occupancy",
         "Snapshot age",
