@@ -34,9 +34,10 @@ enum Evil {
     Membership,
     ClientCut,
     DayEnd,
+    Conspiracy,
 }
 
-const EVILS: [Evil; 16] = [
+const EVILS: [Evil; 17] = [
     Evil::Kill,
     Evil::PowerCut,
     Evil::AllDown,
@@ -53,6 +54,7 @@ const EVILS: [Evil; 16] = [
     Evil::Membership,
     Evil::ClientCut,
     Evil::DayEnd,
+    Evil::Conspiracy,
 ];
 
 /// What ends later.
@@ -61,6 +63,8 @@ enum Relief {
     Heal(u64, u64),
     FastDisk(u64),
     Promote(u64),
+    /// Of three members: the leader, one that has all, and one that lags.
+    Strike(u64, u64, u64),
 }
 
 /// The plan of one run.
@@ -202,6 +206,7 @@ impl World {
             Evil::Membership => self.demote(victim),
             Evil::ClientCut => self.break_a_wire(),
             Evil::DayEnd => self.end_day(),
+            Evil::Conspiracy => self.conspire(),
         }
     }
 
@@ -214,6 +219,21 @@ impl World {
                 self.start_later(*id, 300);
             }
         }
+    }
+
+    /// What a vote against the rules needs: one member lags behind, then the leader is gone, and the one that helped to
+    /// commit loses its power.
+    fn conspire(&mut self) {
+        let Some(leader) = self.leader() else { return };
+        let others: Vec<u64> = self.seats.keys().copied().filter(|id| *id != leader).collect();
+        let [one, two] = others[..] else { return };
+        let (full, behind) = if self.nemesis.random.one_in(2) { (one, two) } else { (two, one) };
+        for other in [leader, full] {
+            lock(&self.ground.post).cut(behind, other);
+            lock(&self.ground.post).cut(other, behind);
+        }
+        let at = self.now + 100 + self.nemesis.random.below(500);
+        self.nemesis.reliefs.push((at, Relief::Strike(leader, full, behind)));
     }
 
     /// Whether a member may lack what it once acknowledged: then no other may lose anything.
@@ -241,6 +261,12 @@ impl World {
                 }
             }
             Relief::Promote(id) => self.promote(id),
+            Relief::Strike(leader, full, behind) => {
+                lock(&self.ground.post).heal_member(behind);
+                self.power_cut(full);
+                self.kill(leader);
+                self.start_later(leader, 3_000);
+            }
         }
     }
 

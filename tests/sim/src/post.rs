@@ -68,6 +68,10 @@ impl Post {
         self.cuts.remove(&(from, to));
     }
 
+    pub(crate) fn heal_member(&mut self, id: u64) {
+        self.cuts.retain(|(from, to)| *from != id && *to != id);
+    }
+
     pub(crate) fn heal_all(&mut self) {
         self.cuts.clear();
         self.weather.lost_one_in = 0;
