@@ -192,11 +192,13 @@ impl Cluster {
             Raft::new(options.member.id.0, config, Peers(Arc::clone(&network)), store.clone(), machine)
                 .await
                 .map_err(|error| ClusterError::Library(error.to_string()))?;
+        let memory = Memory::new(record.forgetful, record.vote_forgotten, record.floor);
+        // One below its floor may vote for others, and not lead itself.
+        raft.runtime_config().elect(memory.may_vote_for(store.last()));
         if record.forgetful {
             tracing::warn!(
                 "this member lost a part of what it once acknowledged: it does not vote until that is mended"
             );
-            raft.runtime_config().elect(false);
         }
         if let Some(founding) = &record.founding
             && store.last().is_none()
@@ -213,7 +215,7 @@ impl Cluster {
             raft,
             store,
             network,
-            memory: Memory::new(record.forgetful, record.vote_forgotten),
+            memory,
             timing: options.timing,
             applied,
             hooks,

@@ -7,7 +7,8 @@
 //!   nothing this member once acknowledged, names the end of its log; once this member's log is there and that is
 //!   committed, it has everything that its acknowledgements could have helped to commit;
 //! * without a leader: all other voters have told the ends of their logs since; whatever this member lost is in the
-//!   longest of them or nowhere, so it votes only for candidates that are as far.
+//!   longest of them or nowhere, so it votes only for candidates that are as far, and stands for election only once its own
+//!   log is. That floor is in its file, since a start must not forget it.
 //!
 //! If it also forgot its votes (its own file is gone), the first way needs all other voters' word besides that none of them
 //! knows a later term than that leader's: else it might vote twice in one term.
@@ -47,13 +48,13 @@ pub(crate) struct Memory(Mutex<State>);
 pub(crate) enum Mended {
     /// It caught up with a leader.
     ByLeader,
-    /// All other voters told what they have; no vote in a term up to this one may be given.
-    ByVoters(u64),
+    /// All other voters told what they have; no vote in a term up to `term` may be given, nor one for a log below `floor`.
+    ByVoters { term: u64, floor: Option<LogId> },
 }
 
 impl Memory {
-    pub(crate) fn new(forgetful: bool, vote_forgotten: bool) -> Self {
-        Self(Mutex::new(State { forgetful, vote_forgotten, ..State::default() }))
+    pub(crate) fn new(forgetful: bool, vote_forgotten: bool, floor: Option<LogId>) -> Self {
+        Self(Mutex::new(State { forgetful, vote_forgotten, floor, ..State::default() }))
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -72,6 +73,16 @@ impl Memory {
     pub(crate) fn may_vote_for(&self, last: Option<LogId>) -> bool {
         let state = self.state();
         (!state.forgetful && last >= state.floor) || is_on(Bug::ForgetfulVotes)
+    }
+
+    /// Whether the log here, which ended below the floor, has now reached it. True once.
+    pub(crate) fn reached(&self, last: Option<LogId>) -> bool {
+        let mut state = self.state();
+        let reached = !state.forgetful && state.floor.is_some() && last >= state.floor;
+        if reached {
+            state.floor = None;
+        }
+        reached
     }
 
     /// Another voter told where it is.
@@ -123,7 +134,7 @@ impl Memory {
             let floor =
                 others.iter().filter_map(|other| state.told.get(other)).map(|told| told.last).max().flatten();
             *state = State { floor, ..State::default() };
-            return Some(Mended::ByVoters(term_max.unwrap_or(0)));
+            return Some(Mended::ByVoters { term: term_max.unwrap_or(0), floor });
         }
         None
     }
@@ -136,14 +147,14 @@ mod tests {
 
     #[test]
     fn without_loss_everybody_may_have_the_vote() {
-        let memory = Memory::new(false, false);
+        let memory = Memory::new(false, false, None);
         assert!(memory.may_vote_for(None) && !memory.is_forgetful());
         assert_eq!(memory.mend(&[2, 3], None, None, None), None);
     }
 
     #[test]
     fn a_leader_mends_once_its_end_is_here_and_committed() {
-        let memory = Memory::new(true, false);
+        let memory = Memory::new(true, false, None);
         let at = |index| Some(log_id(4, index));
         assert!(!memory.may_vote_for(at(100)));
         memory.reset_by(4, 50);
@@ -158,7 +169,7 @@ mod tests {
 
     #[test]
     fn forgotten_votes_need_every_other_voter() {
-        let memory = Memory::new(true, true);
+        let memory = Memory::new(true, true, None);
         memory.reset_by(4, 5);
         let mend = |memory: &Memory| memory.mend(&[2, 3], Some(log_id(4, 5)), Some(5), Some(4));
         assert_eq!(mend(&memory), None, "nobody told a term");
@@ -171,11 +182,18 @@ mod tests {
 
     #[test]
     fn without_a_leader_the_longest_log_that_was_told_is_the_floor() {
-        let memory = Memory::new(true, false);
+        let memory = Memory::new(true, false, None);
         memory.told(2, Told { term: 7, last: Some(log_id(6, 9)), leads: false });
         assert_eq!(memory.mend(&[2, 3], None, None, None), None, "3 told nothing");
         memory.told(3, Told { term: 6, last: Some(log_id(6, 12)), leads: false });
-        assert_eq!(memory.mend(&[2, 3], None, None, None), Some(Mended::ByVoters(7)));
+        let floor = Some(log_id(6, 12));
+        let by_voters = Mended::ByVoters { term: 7, floor };
+        assert_eq!(memory.mend(&[2, 3], None, None, None), Some(by_voters));
         assert!(!memory.may_vote_for(Some(log_id(6, 11))) && memory.may_vote_for(Some(log_id(6, 12))));
+        // The same after a start, until its own log is there.
+        let memory = Memory::new(false, false, floor);
+        assert!(!memory.may_vote_for(Some(log_id(6, 11))) && !memory.reached(Some(log_id(6, 11))));
+        assert!(memory.reached(Some(log_id(7, 3))) && memory.may_vote_for(None));
+        assert!(!memory.reached(Some(log_id(7, 4))), "told once");
     }
 }

@@ -362,6 +362,11 @@ impl Node {
     /// Ends the forgetfulness if it can be.
     async fn mend(&self) {
         if !self.memory.is_forgetful() {
+            if self.memory.reached(self.store.last())
+                && self.store.change_record(Box::new(|record| record.floor = None)).await.is_ok()
+            {
+                self.raft.runtime_config().elect(true);
+            }
             return;
         }
         let membership = self.membership();
@@ -380,7 +385,11 @@ impl Node {
         let changed = self.store.change_record(Box::new(move |record| {
             record.forgetful = false;
             record.vote_forgotten = false;
-            if let Mended::ByVoters(term) = mended
+            record.floor = match mended {
+                Mended::ByVoters { floor, .. } => floor,
+                Mended::ByLeader => None,
+            };
+            if let Mended::ByVoters { term, .. } = mended
                 && record.vote.is_none_or(|vote| vote.leader_id.term < term)
             {
                 record.vote = Some(Vote::new(term, record.member.0));
@@ -388,11 +397,11 @@ impl Node {
         }));
         if changed.await.is_ok() {
             tracing::info!(?mended, "what this member lost can't be missed any more: it votes again");
-            if forgot_votes && matches!(mended, Mended::ByVoters(_)) {
+            if forgot_votes && matches!(mended, Mended::ByVoters { .. }) {
                 // The library has its vote from the file, at a start.
                 return self.restart();
             }
-            self.raft.runtime_config().elect(true);
+            self.raft.runtime_config().elect(self.memory.may_vote_for(self.store.last()));
         }
     }
 }

@@ -130,6 +130,7 @@ pub fn rebuild(
         record.vote = Some(Vote::new(term, id));
         record.forgetful = false;
         record.vote_forgotten = false;
+        record.floor = None;
         record.founding = None;
         record.last_index_min = index;
     };

@@ -41,6 +41,8 @@ struct Stored {
     last_index_min: u64,
     #[prost(uint64, tag = "12")]
     place: u64,
+    #[prost(message, optional, tag = "13")]
+    floor: Option<proto::LogId>,
 }
 
 /// What a member keeps beside its log.
@@ -57,6 +59,8 @@ pub(crate) struct Record {
     pub(crate) forgetful: bool,
     /// The votes that were given are missing too.
     pub(crate) vote_forgotten: bool,
+    /// What a log must reach to be voted for, this member's own included: the lost part is in no longer one.
+    pub(crate) floor: Option<LogId>,
     /// The last membership that was applied, since the journal may have been pruned past it.
     pub(crate) membership: Option<(LogId, Membership)>,
     /// The first membership of a cluster that this member helped to found.
@@ -77,6 +81,7 @@ impl Record {
             vote: None,
             forgetful: false,
             vote_forgotten: false,
+            floor: None,
             membership: None,
             founding: None,
             last_index_min: 0,
@@ -97,6 +102,7 @@ impl Record {
             vote: self.vote.as_ref().map(vote_to_proto),
             forgetful: self.forgetful,
             vote_forgotten: self.vote_forgotten,
+            floor: self.floor.as_ref().map(log_id_to_proto),
             membership_log_id,
             membership,
             founding: self.founding.as_ref().map(encode_membership).unwrap_or_default(),
@@ -126,6 +132,7 @@ impl Record {
             vote: stored.vote.as_ref().map(vote_from_proto),
             forgetful: stored.forgetful,
             vote_forgotten: stored.vote_forgotten,
+            floor: stored.floor.as_ref().map(log_id_from_proto),
             membership,
             founding,
             last_index_min: stored.last_index_min,
