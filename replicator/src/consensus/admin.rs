@@ -220,6 +220,11 @@ impl Node {
         };
         self.hand_over(true);
         let outcome = self.transfer_to(to).await;
+        if outcome.is_err() && self.raft.is_leader() {
+            // A request to take over that is still on its way lets its member stand at once, which no quorum's word rules
+            // out: nothing is taken or answered until it can't come any more.
+            tokio::time::sleep(self.timing.status_deadline() + self.timing.election_max).await;
+        }
         self.hand_over(false);
         outcome.map(|()| format!("member {to} leads"))
     }
