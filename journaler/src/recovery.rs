@@ -309,8 +309,5 @@ pub(crate) fn zero_range(
         file.write_all_at(zeros.get(..chunk).unwrap_or_default(), at).context("zero", name)?;
         at += chunk as u64;
     }
-    if is_on(Bug::TruncationNotDurable) {
-        return Ok(());
-    }
     file.sync_data().context("sync", name)
 }

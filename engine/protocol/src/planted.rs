@@ -29,24 +29,14 @@ bugs! {
     StaleRead,
     /// A new segment's name is not made durable.
     LostDirectoryFsync,
-    /// A quorum's word holds from when it was heard, not from when it was asked for.
-    LeaseFromAnswer,
     /// Snapshots don't have the sessions' highest request ids.
     IdsOutsideSnapshot,
     /// What is committed is fed though this member's own disk doesn't have it yet.
     FedBeforeOwnDisk,
-    /// A member that lost a part of its log votes.
-    ForgetfulVotes,
     /// A leader that was started again leads on without an election.
     LeaderRestored,
-    /// Entries are taken back without making that durable.
-    TruncationNotDurable,
-    /// Nothing tells a start that the member lost what it acknowledged.
-    LossUnnoticed,
     /// A leadership begins without the frame that ends all connections.
     NoStartFrame,
-    /// A snapshot carries no membership.
-    SnapshotWithoutMembers,
     /// A request whose id does not rise is taken.
     DuplicatesTaken,
     /// Log time is the frame's stamp.

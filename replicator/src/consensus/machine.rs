@@ -98,10 +98,7 @@ impl Machine {
 
     /// The newest snapshot whose place in the log is known.
     fn newest(&mut self) -> io::Result<Option<Snapshot>> {
-        let membership = match is_on(Bug::SnapshotWithoutMembers) {
-            true => StoredMembership::default(),
-            false => self.peek().membership,
-        };
+        let membership = self.peek().membership;
         for sequence in self.folder.newest_first() {
             let (last, at) = match self.store.entry_at(sequence) {
                 Ok(found) => found,

@@ -13,7 +13,6 @@
 //! If it also forgot its votes (its own file is gone), the first way needs all other voters' word besides that none of them
 //! knows a later term than that leader's: else it might vote twice in one term.
 
-use protocol::planted::{Bug, is_on};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -72,7 +71,7 @@ impl Memory {
     /// Whether a candidate with this log may have this member's vote.
     pub(crate) fn may_vote_for(&self, last: Option<LogId>) -> bool {
         let state = self.state();
-        (!state.forgetful && last >= state.floor) || is_on(Bug::ForgetfulVotes)
+        !state.forgetful && last >= state.floor
     }
 
     /// Whether the log here, which ended below the floor, has now reached it. True once.

@@ -22,7 +22,6 @@ use super::snapshot::{Outgoing, Piece, SnapshotFiles, SnapshotFolder};
 use super::types::{
     Types, Vote, encode_membership, log_id_from_proto, log_id_to_proto, vote_from_proto, vote_to_proto,
 };
-use protocol::planted::{Bug, is_on};
 
 use crate::lead::Lead;
 use crate::member::{Member, MemberId};
@@ -333,8 +332,7 @@ impl RaftNetworkV2<Types> for Peer {
             Outcome::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote_from_proto(&vote)),
         };
         if !matches!(outcome, AppendEntriesResponse::HigherVote(_)) {
-            let since = if is_on(Bug::LeaseFromAnswer) { Instant::now() } else { sent };
-            self.network.confirmations.note(self.target.id.0, rpc.vote.leader_id.term, since);
+            self.network.confirmations.note(self.target.id.0, rpc.vote.leader_id.term, sent);
         }
         Ok(outcome)
     }

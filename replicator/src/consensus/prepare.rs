@@ -4,7 +4,6 @@
 use journaler::storage::Lock;
 use journaler::{Durability, Journal, JournalOptions, Recovery, SharedStorage};
 use protocol::Sequence;
-use protocol::planted::{Bug, is_on};
 
 use super::record::{RecordError, RecordFile};
 use super::snapshot::{self, InstallError};
@@ -146,7 +145,7 @@ impl Prepared {
             None
         };
         let (index, boot) = (journal.index(), boot.to_owned());
-        let forgetful = lost.is_some() && !is_on(Bug::LossUnnoticed);
+        let forgetful = lost.is_some();
         self.record.change(|record| {
             record.boot = boot;
             record.forgetful |= forgetful;

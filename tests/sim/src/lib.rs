@@ -21,6 +21,8 @@ mod wires;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "planted")]
 pub use protocol::planted::{Bug, plant};
@@ -47,10 +49,14 @@ pub struct Outcome {
 /// Runs one seed. With `keep` the outcome has the trace's lines.
 #[must_use]
 pub fn run(seed: u64, keep: bool) -> Outcome {
+    let panics = count_panics();
     let trace = Trace::new(keep);
     let mut world = World::new(seed, trace.clone());
     if catch_unwind(AssertUnwindSafe(|| world.run())).is_err() {
         trace.violated("a panic, which the panic's message above tells of");
+    }
+    if count_panics() > panics {
+        trace.violated("a task of a member panicked, as the message above tells");
     }
     Outcome {
         seed,
@@ -60,6 +66,20 @@ pub fn run(seed: u64, keep: bool) -> Outcome {
         violation: trace.violation(),
         lines: trace.take_lines(),
     }
+}
+
+/// Panics so far in this process. A task's panic ends a real member, and is swallowed by the runtime here.
+fn count_panics() -> u64 {
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            before(panic);
+        }));
+    });
+    PANICS.load(Ordering::Relaxed)
 }
 
 /// Whether a seed gives the same run each time in this build.

@@ -197,7 +197,7 @@ impl World {
             Evil::Wipe => {
                 if !self.anything_lost() {
                     self.wipe(victim);
-                    self.start_later(victim, 500);
+                    self.boot_later(victim, 500);
                 }
             }
             Evil::BitRot => self.bit_rot(victim),
@@ -285,7 +285,7 @@ impl World {
         seat.boot += 1;
         seat.lossy |= forgets;
         seat.may_refuse |= forgets;
-        self.start_later(id, 500);
+        self.boot_later(id, 500);
     }
 
     fn disk_error(&mut self, id: u64) {

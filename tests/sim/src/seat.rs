@@ -14,6 +14,9 @@ use crate::post::Parcel;
 use crate::trace::lock;
 use crate::world::World;
 
+/// Shortest time, in milliseconds, that a machine takes from its power to its member's start: longer than any packet lives.
+const BOOT_MIN: u64 = 100;
+
 /// A member's place: its machine, with or without a running process.
 pub(crate) struct Seat {
     pub(crate) disk: FakeStorage,
@@ -116,6 +119,14 @@ impl World {
             self.ground.trace.event("restart", &[id]);
             self.kill(id);
             self.start_later(id, 2);
+        }
+    }
+
+    /// As [`start_later`](Self::start_later), for a whole machine: what was on its way from it has arrived before.
+    pub(crate) fn boot_later(&mut self, id: u64, delay_max: u64) {
+        self.start_later(id, delay_max);
+        if let Some(at) = self.seats.get_mut(&id).and_then(|seat| seat.start_at.as_mut()) {
+            *at += BOOT_MIN;
         }
     }
 

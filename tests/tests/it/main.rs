@@ -11,8 +11,6 @@ mod first_trade;
 mod full_disk;
 mod harness;
 mod hostile;
-mod network;
-mod partitions;
 mod recovery;
 mod structure;
 mod tool;
