@@ -21,7 +21,7 @@ const RATE: u64 = 2_000;
 const DISTURBANCES_A_LOAD: u64 = 25;
 
 /// How many times a disturbance is made: from the environment, or so that all of them together take a minute or two.
-fn times(variable: &str, short: u64) -> u64 {
+pub(crate) fn times(variable: &str, short: u64) -> u64 {
     std::env::var(variable).map_or(short, |text| text.parse().expect("a number"))
 }
 
@@ -74,7 +74,7 @@ impl Load {
 
 /// After a run: all members have applied the same, and what their journals say is what the clients were told.
 #[track_caller]
-fn check_all(trio: &mut Trio, told: &[Told]) {
+pub(crate) fn check_all(trio: &mut Trio, told: &[Told]) {
     trio.settled();
     let end = last_applied(trio);
     trio.terminate();
@@ -104,26 +104,25 @@ fn last_applied(trio: &Trio) -> u64 {
     trio.ids().map(applied).min().expect("members")
 }
 
-/// Disturbs a cluster under load, `wanted` times.
+/// Disturbs a cluster under load, `wanted` times with a load of `seconds_each`; gives what the clients were told.
 #[track_caller]
-fn disturbed(
+pub(crate) fn disturb(
     name: &str,
-    durability: &str,
-    wanted: u64,
-    seconds_each: u64,
-    mut disturb: impl FnMut(&mut Trio, &mut StdRng),
-) {
-    let (seed, mut rng) = seeded(name);
-    let mut trio = Trio::founded(durability);
+    trio: &mut Trio,
+    (wanted, seconds_each): (u64, u64),
+    seed: u64,
+    rng: &mut StdRng,
+    mut disturbance: impl FnMut(&mut Trio, &mut StdRng),
+) -> Vec<Told> {
     let mut all = Vec::new();
     let mut made = 0;
     while made < wanted {
         let round = (wanted - made).min(DISTURBANCES_A_LOAD);
-        let mut load = Load::begin(&trio, 3 + round * seconds_each, seed + made);
+        let mut load = Load::begin(trio, 3 + round * seconds_each, seed + made);
         let mut here = 0;
         while here < round && load.runs() {
             trio.rest(Duration::from_millis(rng.random_range(50..600)));
-            disturb(&mut trio, &mut rng);
+            disturbance(trio, rng);
             here += 1;
         }
         let (result, told) = load.end();
@@ -131,7 +130,22 @@ fn disturbed(
         all.extend(told);
         made += here;
     }
-    check_all(&mut trio, &all);
+    all
+}
+
+/// Disturbs a cluster of its own, and checks it afterwards.
+#[track_caller]
+fn disturbed(
+    name: &str,
+    durability: &str,
+    wanted: u64,
+    seconds_each: u64,
+    disturbance: impl FnMut(&mut Trio, &mut StdRng),
+) {
+    let (seed, mut rng) = seeded(name);
+    let mut trio = Trio::founded(durability);
+    let told = disturb(name, &mut trio, (wanted, seconds_each), seed, &mut rng, disturbance);
+    check_all(&mut trio, &told);
 }
 
 #[test]

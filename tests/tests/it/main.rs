@@ -11,6 +11,8 @@ mod first_trade;
 mod full_disk;
 mod harness;
 mod hostile;
+mod network;
+mod partitions;
 mod recovery;
 mod structure;
 mod tool;

@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use protocol::UserName;
@@ -12,7 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::passwords::Passwords;
 
-use crate::harness::{PATIENCE, WHOLE_HISTORY, ringpit, wait_for};
+use crate::harness::{PATIENCE, WHOLE_HISTORY, binary, ringpit, wait_for};
+use crate::network::{self, Network};
 use crate::tool::{Done, Job};
 
 /// Members that a cluster is founded with; a test may add more.
@@ -21,6 +23,9 @@ const FOUNDERS: usize = 3;
 /// A member's places.
 pub(crate) struct Seat {
     pub(crate) id: usize,
+    host: String,
+    /// Its network namespace, where it has one of its own.
+    namespace: Option<String>,
     folder: PathBuf,
     native: u16,
     members: u16,
@@ -31,8 +36,10 @@ pub(crate) struct Seat {
 
 /// Three members, some of which run.
 pub(crate) struct Trio {
-    _folder: tempfile::TempDir,
+    /// Declared first: the members end before their network does.
     seats: Vec<Seat>,
+    network: Option<Network>,
+    _folder: tempfile::TempDir,
     toml: String,
 }
 
@@ -43,17 +50,29 @@ fn free_ports(count: usize) -> Vec<u16> {
     held.iter().map(|listener| listener.local_addr().expect("a bound port").port()).collect()
 }
 
+/// The binary, in a network namespace or in that of the test.
+fn within(namespace: Option<&str>) -> Command {
+    match namespace {
+        None => ringpit(),
+        Some(namespace) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace]).arg(binary());
+            command
+        }
+    }
+}
+
 impl Seat {
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
     pub(crate) fn native(&self) -> String {
-        format!("127.0.0.1:{}", self.native)
+        format!("{}:{}", self.host, self.native)
     }
 
     pub(crate) fn members(&self) -> String {
-        format!("127.0.0.1:{}", self.members)
+        format!("{}:{}", self.host, self.members)
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -69,8 +88,14 @@ impl Seat {
     /// GET of its HTTP port; `None` where it doesn't answer.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
         let address = format!("127.0.0.1:{}", self.http).parse().expect("an address");
-        let answer = server::http::client::request(address, "GET", path, None, "", PATIENCE).ok()?;
-        Some((answer.status, answer.body))
+        let get = || {
+            let answer = server::http::client::request(address, "GET", path, None, "", PATIENCE).ok()?;
+            Some((answer.status, answer.body))
+        };
+        match &self.namespace {
+            None => get(),
+            Some(namespace) => network::inside(namespace, get),
+        }
     }
 
     /// What it says of the cluster; `None` where it doesn't answer, or is in none.
@@ -139,17 +164,54 @@ impl Trio {
         trio
     }
 
+    /// Three members that run, each on a network of its own, founded, with a leader.
+    pub(crate) fn founded_on(network: Network) -> Self {
+        // The demonstration users are for loopback only.
+        let folder = tempfile::Builder::new().prefix("ringpit-").tempdir().expect("a folder");
+        let password = folder.path().join("operator");
+        fs::write(&password, "operator\n").expect("the password is written");
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).expect("the file is ours");
+        let open = format!(
+            "{WHOLE_HISTORY}\n[gateway]\nallow_remote = true\n[users]\ndemonstration = false\noperator = \"admin\"\n\
+             operator_password_file = \"{}\"\n[cluster]\nallow_clear_text = true\n",
+            password.display()
+        );
+        let mut trio = Self::on(folder, Some(network), FOUNDERS, &open);
+        trio.found();
+        trio
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        self.network.as_ref().expect("a network of its own")
+    }
+
     /// Members of which none runs.
     pub(crate) fn new(durability: &str, count: usize, toml: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("ringpit-").tempdir().expect("a folder");
+        let toml = format!("{toml}\n[cluster]\ndurability = \"{durability}\"\n");
+        let trio = Self::on(folder, None, count, &toml);
+        let names = ["demo", "demo2", "admin"].map(|name| UserName::new(name).expect("a name"));
+        let passwords = Passwords::random(&names);
+        for seat in &trio.seats {
+            passwords.store(&seat.data()).expect("the passwords are written");
+        }
+        trio
+    }
+
+    fn on(folder: tempfile::TempDir, network: Option<Network>, count: usize, toml: &str) -> Self {
         let ports = free_ports(3 * count);
         let seats: Vec<Seat> = (1..=count)
             .map(|id| {
                 let own = folder.path().join(format!("member-{id}"));
                 fs::create_dir_all(own.join("data")).expect("a folder");
                 let port = |place: usize| ports[3 * (id - 1) + place];
+                let host =
+                    network.as_ref().map_or_else(|| "127.0.0.1".to_owned(), |network| network.host(id));
+                let namespace = network.as_ref().map(|network| network.namespace(id));
                 Seat {
                     id,
+                    host,
+                    namespace,
                     folder: own,
                     native: port(0),
                     members: port(1),
@@ -159,17 +221,20 @@ impl Trio {
                 }
             })
             .collect();
-        let toml = format!("{toml}\n[cluster]\ndurability = \"{durability}\"\n");
-        let trio = Self { _folder: folder, seats, toml };
+        let trio = Self { seats, network, _folder: folder, toml: toml.to_owned() };
         for seat in &trio.seats {
             trio.configure(seat.id);
         }
-        let names = ["demo", "demo2", "admin"].map(|name| UserName::new(name).expect("a name"));
-        let passwords = Passwords::random(&names);
-        for seat in &trio.seats {
-            passwords.store(&seat.data()).expect("the passwords are written");
-        }
         trio
+    }
+
+    /// The binary where clients are.
+    fn client(&self) -> Command {
+        let mut command = within(self.network.as_ref().map(Network::client).as_deref());
+        if self.network.is_some() {
+            command.env("RINGPIT_PASSWORD", "operator");
+        }
+        command
     }
 
     fn configure(&self, id: usize) {
@@ -213,7 +278,7 @@ impl Trio {
         assert!(seat.child.is_none(), "member {id} runs already");
         seat.starts += 1;
         let log = File::create(seat.folder.join(format!("log-{}", seat.starts))).expect("a log file");
-        let mut command = ringpit();
+        let mut command = within(seat.namespace.as_deref());
         command
             .args(["serve", "--http", &format!("127.0.0.1:{}", seat.http), "--listen", &seat.native()])
             .arg("--config")
@@ -244,12 +309,12 @@ impl Trio {
         self.command(1, &["cluster", "init"]).finish().succeeded();
         self.leader();
         // The first leader makes the users.
-        wait_for("the users", || (self.trade("demo2", "").code == Some(0)).then_some(()));
+        wait_for("the users", || (self.trade("admin", "").code == Some(0)).then_some(()));
     }
 
     /// Lets a demonstration user type some lines, wherever the leader is, and leave.
     pub(crate) fn trade(&self, user: &str, lines: &str) -> Done {
-        let mut command = ringpit();
+        let mut command = self.client();
         command
             .args(["trade", "--connect", &self.addresses(), "--user", user])
             .arg("--data")
@@ -261,7 +326,7 @@ impl Trio {
 
     /// A command on a member's data directory.
     pub(crate) fn command(&self, id: usize, arguments: &[&str]) -> Job {
-        let mut command = ringpit();
+        let mut command = within(self.seat(id).namespace.as_deref());
         command.args(arguments).arg("--data").arg(self.seat(id).data());
         Job::spawn(command)
     }
@@ -313,7 +378,7 @@ impl Trio {
 
     /// A load over all members, until it is told to end.
     pub(crate) fn load(&self, arguments: &[&str], outcomes: &Path) -> Job {
-        let mut command = ringpit();
+        let mut command = self.client();
         command
             .args(["load", "--connect", &self.addresses(), "--resend", "--json", "--outcomes"])
             .arg(outcomes)
