@@ -94,6 +94,21 @@ impl Node {
         }
     }
 
+    /// Whether enough of these voters are heard of to go on, and know what they voted.
+    fn check_quorum(&self, voters: &BTreeSet<u64>, force: bool) -> Result<(), String> {
+        let own = self.own_id();
+        let silent: Vec<u64> =
+            voters.iter().copied().filter(|voter| *voter != own && !self.is_sound(*voter)).collect();
+        if force || voters.len() - silent.len() > voters.len() / 2 {
+            return Ok(());
+        }
+        Err(format!(
+            "of the {} voters that would be left, {silent:?} are not heard of or lost a part of their log: no quorum would \
+             be left. Bring them back first; --force does it all the same",
+            voters.len()
+        ))
+    }
+
     async fn change(&self, change: ChangeMembers<u64, Member>, retain: bool) -> Result<(), String> {
         match self.raft.change_membership(change, retain).await {
             Ok(_) => Ok(()),
@@ -164,6 +179,7 @@ impl Node {
             return Ok(format!("member {id} has no vote already"));
         }
         self.check_layout(&voters, force)?;
+        self.check_quorum(&voters, force)?;
         if let Some(leader) = self.give_up_leadership(id).await? {
             let wish = Wish::Demote(proto::Change { member: id, force });
             return self.pass_on(leader, wish).await;
@@ -179,6 +195,7 @@ impl Node {
         let mut voters = self.voters();
         if voters.remove(&id) {
             self.check_layout(&voters, force)?;
+            self.check_quorum(&voters, force)?;
             if let Some(leader) = self.give_up_leadership(id).await? {
                 let wish = Wish::Remove(proto::Change { member: id, force });
                 return self.pass_on(leader, wish).await;

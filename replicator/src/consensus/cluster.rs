@@ -348,6 +348,9 @@ fn config(timing: &Timing) -> Result<Arc<Config>, ClusterError> {
         // A leader that comes back without its unflushed tail must be elected anew, or it would write other entries in
         // the place of some that were acknowledged.
         enable_leader_restore: Some(is_on(Bug::LeaderRestored)),
+        // A member that lost a part of its log says so, and neither votes nor is counted until it has caught up; so its
+        // log going back is no reason for its leader to end. Late answers of its life before may tell of it twice.
+        allow_log_reversion: Some(true),
         backoff: "10ms 10ms 10ms".into(),
         ..Config::default()
     };

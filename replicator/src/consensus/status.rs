@@ -179,6 +179,12 @@ impl Node {
         }
     }
 
+    /// Whether another member answered lately and has all that it acknowledged.
+    pub(crate) fn is_sound(&self, id: u64) -> bool {
+        let view = lock(&self.peers).get(&id).cloned().unwrap_or_default();
+        view.trouble.is_none() && view.answer.is_some_and(|answer| !answer.forgetful)
+    }
+
     /// The log's end at another member, as it last told.
     pub(crate) fn known_end(&self, id: u64) -> Option<(u64, u64)> {
         let answer = lock(&self.peers).get(&id)?.answer.clone()?;

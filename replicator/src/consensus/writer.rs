@@ -136,10 +136,11 @@ impl Writer {
             match job {
                 Job::Append { entries, flushed } => self.append(entries, flushed, waiting)?,
                 Job::Truncate { index, done } => {
+                    // First, so that a crash in between does not look like a loss.
+                    self.record.change(|record| record.last_index_min = record.last_index_min.min(index))?;
                     if let Some(journal) = &mut self.journal {
                         journal.truncate_after(index)?;
                     }
-                    self.record.change(|record| record.last_index_min = record.last_index_min.min(index))?;
                     self.written.send_replace(index);
                     let _ = done.send(());
                 }

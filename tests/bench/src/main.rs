@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod consensus;
 mod core;
 mod engine;
@@ -50,6 +51,8 @@ enum Group {
     Pipeline,
     /// The server over TCP.
     Tcp,
+    /// Three members over TCP, and changes of their leader.
+    Cluster,
     /// Replay, snapshots written and loaded.
     Storage,
 }
@@ -77,6 +80,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Tcp) {
         tcp::run(&mut table, folder.path(), args.quick)?;
+    }
+    if wanted(Group::Cluster) {
+        cluster::run(&mut table, folder.path(), args.quick)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -98,6 +98,24 @@ fn attack(address: SocketAddr, kind: usize, stop: &AtomicBool) {
     }
 }
 
+/// The real binary: it lies beside this one.
+pub(crate) fn binary() -> Result<PathBuf, Error> {
+    let binary = std::env::current_exe()?.with_file_name("ringpit");
+    if !binary.exists() {
+        return Err(format!("{} is missing: cargo build --release -p server", binary.display()).into());
+    }
+    Ok(binary)
+}
+
+/// The object that a load printed.
+pub(crate) fn last_line(output: &Output) -> Result<Value, Error> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(format!("load failed: {text}{}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
+}
+
 /// A running server that is killed when it is dropped.
 struct Server {
     child: Child,
@@ -107,10 +125,7 @@ struct Server {
 
 impl Server {
     fn start(data: &Path) -> Result<Self, Error> {
-        let binary = std::env::current_exe()?.with_file_name("ringpit");
-        if !binary.exists() {
-            return Err(format!("{} is missing: cargo build --release -p server", binary.display()).into());
-        }
+        let binary = binary()?;
         let child = Command::new(&binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -140,11 +155,7 @@ impl Server {
             .arg(&self.data)
             .args(arguments)
             .output()?;
-        let text = String::from_utf8(output.stdout)?;
-        if !output.status.success() {
-            return Err(format!("load failed: {text}{}", String::from_utf8_lossy(&output.stderr)).into());
-        }
-        Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
+        last_line(&output)
     }
 }
 
@@ -155,15 +166,15 @@ impl Drop for Server {
     }
 }
 
-fn figure(result: &Value, percentile: &str) -> Result<f64, Error> {
+pub(crate) fn figure(result: &Value, percentile: &str) -> Result<f64, Error> {
     result["latency_us"][percentile].as_f64().ok_or_else(|| format!("no {percentile} in {result}").into())
 }
 
-fn rate_of(result: &Value) -> Result<f64, Error> {
+pub(crate) fn rate_of(result: &Value) -> Result<f64, Error> {
     result["acked_per_second"].as_f64().ok_or_else(|| format!("no rate in {result}").into())
 }
 
-fn conditions(result: &Value) -> String {
+pub(crate) fn conditions(result: &Value) -> String {
     format!(
         "{} connections, window {}, 56-byte orders, client CPU {:.0}%",
         result["connections"],
