@@ -110,8 +110,16 @@ impl Image {
         }
     }
 
-    /// Drops names whose folder is gone, and contents without a name.
+    /// Drops names and folders whose folder is gone, and contents without a name.
     fn sweep(&mut self) {
+        let mut reachable = BTreeSet::new();
+        // A folder sorts before those in it.
+        for folder in std::mem::take(&mut self.folders) {
+            if parent(&folder).is_empty() || reachable.contains(parent(&folder)) {
+                reachable.insert(folder);
+            }
+        }
+        self.folders = reachable;
         let folders = &self.folders;
         self.names.retain(|name, _| parent(name).is_empty() || folders.contains(parent(name)));
         let used: BTreeSet<InodeId> = self.names.values().copied().collect();
