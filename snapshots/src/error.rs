@@ -78,6 +78,9 @@ pub enum SnapshotError {
         /// Hash of the replay.
         found: u64,
     },
+    /// The journal switches to newer rules than this program's. The process must stop.
+    #[error(transparent)]
+    UnknownRulebook(#[from] exchange::UnknownRulebook),
     /// A log position is claimed that the replay did not find there.
     #[error("replay expected sequence {expected} next, the journal gave {found}")]
     Gap {

@@ -10,9 +10,9 @@
 //! |---:|---:|---|
 //! | 0 | 8 | magic `RINGPITS` |
 //! | 8 | 4 | CRC32C of bytes 12..192 |
-//! | 12 | 4 | format version, 1 |
+//! | 12 | 4 | format version, 2 |
 //! | 16 | 16 | cluster id |
-//! | 32 | 4 | rulebook version |
+//! | 32 | 4 | version of the rules in force |
 //! | 36 | 4 | trading day |
 //! | 40 | 8 | sequence: the last frame whose effects are in the state; a tick |
 //! | 48 | 8 | term of that frame |
@@ -44,7 +44,7 @@ use zerocopy::byteorder::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the format described here.
-pub const SNAPSHOT_FORMAT_VERSION: u32 = 1;
+pub const SNAPSHOT_FORMAT_VERSION: u32 = 2;
 /// Header, chunks and end mark start at multiples of this many bytes, in the file and in the buffer of a reader: a
 /// payload then stands on a cache line.
 pub(crate) const ALIGNMENT: usize = 64;
@@ -66,7 +66,7 @@ const END_KIND: u32 = 0;
 pub struct SnapshotHeader {
     /// The cluster that it belongs to.
     pub cluster_id: u128,
-    /// The rules that made the state.
+    /// Version of the rules in force after that frame.
     pub rulebook_version: u32,
     /// Trading day.
     pub trading_day: TradingDay,
@@ -303,13 +303,15 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_told_from_damage() {
-        let mut bytes = header().encode();
-        bytes[12..16].copy_from_slice(&2_u32.to_le_bytes());
-        assert!(matches!(SnapshotHeader::decode(&bytes), Err(HeaderError::Bad(_))));
-        let crc = crc32c::crc32c(&bytes[CRC_START..]).to_le_bytes();
-        bytes[8..12].copy_from_slice(&crc);
-        assert_eq!(SnapshotHeader::decode(&bytes), Err(HeaderError::Version(2)));
+    fn another_version_is_told_from_damage() {
+        for version in [SNAPSHOT_FORMAT_VERSION - 1, SNAPSHOT_FORMAT_VERSION + 1] {
+            let mut bytes = header().encode();
+            bytes[12..16].copy_from_slice(&version.to_le_bytes());
+            assert!(matches!(SnapshotHeader::decode(&bytes), Err(HeaderError::Bad(_))));
+            let crc = crc32c::crc32c(&bytes[CRC_START..]).to_le_bytes();
+            bytes[8..12].copy_from_slice(&crc);
+            assert_eq!(SnapshotHeader::decode(&bytes), Err(HeaderError::Version(version)));
+        }
     }
 
     #[test]

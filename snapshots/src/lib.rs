@@ -41,7 +41,6 @@ pub use error::{Result, SnapshotError};
 pub use file::{SNAPSHOT_FOLDER, snapshot_path};
 pub use format::{SNAPSHOT_FORMAT_VERSION, SnapshotHeader};
 pub use maker::{Made, MakerOptions, Marks, SnapshotMaker};
-pub use records::RULEBOOK_VERSION;
 pub use recovery::{Progress, Recovered, RecoveryObserver, recover};
 pub use replay::{Breathe, Step};
 pub use store::{Newest, Refused, SNAPSHOTS_KEPT_MIN, SnapshotStore};

@@ -1,7 +1,7 @@
 //! The records of an exchange as chunks of a snapshot, and back. A chunk's payload is an rkyv archive of up to
 //! [`CHUNK_RECORDS`] records; nothing read is trusted before rkyv's check and the import's own.
 
-use exchange::{Exchange, Importer, Record};
+use exchange::{Exchange, Importer, RULEBOOK_VERSION, Record};
 use protocol::Term;
 use rkyv::rancor;
 
@@ -9,9 +9,6 @@ use crate::error::{Result, SnapshotError};
 use crate::file::{ChunkBuffer, SnapshotReader, SnapshotWriter};
 use crate::format::{CHUNK_HEADER_BYTES, SnapshotHeader};
 use crate::replay::{Breathe, Step};
-
-/// Version of the rules whose state, and of the records whose meaning, this program writes. It also reads older ones.
-pub const RULEBOOK_VERSION: u32 = 1;
 
 /// Records in a full chunk: about a megabyte of orders, which stays in a core's cache between the steps.
 const CHUNK_RECORDS: usize = 16_384;
@@ -93,7 +90,7 @@ pub(crate) fn write(
     writer.finish(
         SnapshotHeader {
             cluster_id: 0,
-            rulebook_version: RULEBOOK_VERSION,
+            rulebook_version: exchange.rulebook_version(),
             trading_day: exchange.trading_day(),
             sequence: exchange.sequence(),
             term,
@@ -160,6 +157,7 @@ fn import(importer: &mut Importer, payload: &[u8], count: u64) -> std::result::R
 fn contradiction(header: &SnapshotHeader, exchange: &Exchange) -> Option<(&'static str, u64, u64)> {
     let fields = [
         ("sequence", header.sequence.0, exchange.sequence().0),
+        ("rulebook version", header.rulebook_version.into(), exchange.rulebook_version().into()),
         ("trading day", header.trading_day.0.into(), exchange.trading_day().0.into()),
         ("log time", header.log_time.0, exchange.log_time().0),
         ("running hash", header.running_hash, exchange.running_hash()),

@@ -50,7 +50,7 @@ impl EventSink for Mute {
 /// already.
 ///
 /// # Errors
-/// `Journal`, `Gap`, and `Diverged` as soon as a tick contradicts the state.
+/// `Journal`, `Gap`, `UnknownRulebook`, and `Diverged` as soon as a tick contradicts the state.
 pub(crate) fn slice(
     exchange: &mut Exchange,
     cursor: &mut Cursor,
@@ -67,6 +67,9 @@ pub(crate) fn slice(
             return Err(SnapshotError::Gap { expected, found: sequence });
         }
         exchange.apply(&Command::decode(frame), sink);
+        if let Some(unknown) = exchange.unknown_rulebook() {
+            return Err(unknown.into());
+        }
         if let Some(divergence) = exchange.divergence() {
             return Err(SnapshotError::Diverged {
                 sequence: divergence.sequence,

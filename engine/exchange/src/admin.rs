@@ -6,7 +6,7 @@ use protocol::{
     Quantity, RejectReason, RestateReason, Restated, SessionId, TradingDay, UserDefinition,
 };
 
-use crate::exchange::{Exchange, Request};
+use crate::exchange::{Exchange, RULEBOOK_VERSION, Request};
 use crate::instruments::{self, Instrument};
 use crate::outbox::{EventSink, Outbox};
 
@@ -38,6 +38,10 @@ impl Exchange {
             Body::SetCapacities(capacities) => {
                 self.set_capacities(capacities)?;
                 (FrameKind::SetCapacities, InstrumentId(0))
+            }
+            Body::SetRulebook(version) => {
+                self.set_rulebook(*version)?;
+                (FrameKind::SetRulebook, InstrumentId(0))
             }
             Body::PutInstrument(definition) => {
                 self.put_instrument(definition, out)?;
@@ -90,6 +94,16 @@ impl Exchange {
         } else {
             Err(RejectReason::CapacityInvalid)
         }
+    }
+
+    /// Switches to newer rules; the same ones again change nothing. Those that this program doesn't know never get here.
+    fn set_rulebook(&mut self, version: u32) -> Result<(), RejectReason> {
+        if version < self.rulebook_version {
+            return Err(RejectReason::RulebookLower);
+        }
+        assert!(version <= RULEBOOK_VERSION, "a command of unknown rules is never applied");
+        self.rulebook_version = version;
+        Ok(())
     }
 
     fn put_instrument<S: EventSink>(

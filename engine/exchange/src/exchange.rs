@@ -15,7 +15,7 @@ use crate::arena::Handle;
 use crate::instruments::Instruments;
 use crate::orders::Orders;
 use crate::outbox::{EventSink, Outbox};
-use crate::sessions::{SYSTEM, Sessions};
+use crate::sessions::{SYSTEM, Session, Sessions};
 
 /// Live orders from which looking ahead pays: fewer are in the second-level cache anyway.
 const LOOK_AHEAD_FROM: u32 = 1 << 15;
@@ -31,6 +31,23 @@ pub struct Divergence {
     pub computed_hash: u64,
 }
 
+/// Newest version of the rules that this program knows. A log that switches to a newer one needs a newer program.
+pub const RULEBOOK_VERSION: u32 = 1;
+
+/// The log switches to rules that this program doesn't know. The command that does it was not applied, and the process
+/// must stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this program knows the rulebook up to version {RULEBOOK_VERSION}, the log switches to version {version} at sequence \
+     {sequence}: start a newer program on this data directory, nothing is lost"
+)]
+pub struct UnknownRulebook {
+    /// The command that switches.
+    pub sequence: Sequence,
+    /// The version that it switches to.
+    pub version: u32,
+}
+
 /// The whole state of the venue.
 #[derive(Debug)]
 pub struct Exchange {
@@ -40,6 +57,9 @@ pub struct Exchange {
     pub(crate) running_hash: u64,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) divergence: Option<Divergence>,
+    pub(crate) unknown_rulebook: Option<UnknownRulebook>,
+    /// Version of the rules in force. Never above [`RULEBOOK_VERSION`], and it never falls.
+    pub(crate) rulebook_version: u32,
     pub(crate) capacities: Capacities,
     /// Number of the last order accepted.
     pub(crate) last_order_id: u64,
@@ -70,7 +90,8 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// An empty venue on trading day 1 before its first frame, with default [`Capacities`] and the server's own session.
+    /// An empty venue on trading day 1 before its first frame, with default [`Capacities`], the first version of the rules
+    /// and the server's own session.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -80,6 +101,8 @@ impl Exchange {
             running_hash: protocol::StreamHash::default().value(),
             checkpoint: None,
             divergence: None,
+            unknown_rulebook: None,
+            rulebook_version: 1,
             capacities: Capacities::default(),
             last_order_id: 0,
             last_trade_id: 0,
@@ -91,8 +114,16 @@ impl Exchange {
         }
     }
 
-    /// Applies one command. Total: it is answered by a reject and does nothing else, or it is applied whole.
+    /// Applies one command. Total: it is answered by a reject and does nothing else, or it is applied whole. The one
+    /// exception is a command of rules that this program doesn't know: see [`unknown_rulebook`](Self::unknown_rulebook).
     pub fn apply(&mut self, command: &Command, sink: &mut impl EventSink) {
+        if let Body::SetRulebook(version) = command.body
+            && self.must_stop_at(command, version)
+        {
+            let sequence = self.sequence.next();
+            self.unknown_rulebook.get_or_insert(UnknownRulebook { sequence, version });
+            return;
+        }
         self.sequence = self.sequence.next();
         self.log_time = if is_on(Bug::LogTimeGoesBack) {
             command.timestamp
@@ -105,6 +136,17 @@ impl Exchange {
         }
         self.dispatch(command, &mut out);
         self.running_hash = out.running_hash();
+    }
+
+    /// Whether a command switches to rules that this program doesn't know: one that would not be refused, since nobody
+    /// but an operator may stop a venue.
+    #[cold]
+    fn must_stop_at(&self, command: &Command, version: u32) -> bool {
+        version > RULEBOOK_VERSION
+            && self.sessions.place(command.session).is_some_and(|place| {
+                let sender = self.sessions.get(place);
+                sender.is_operator() && (place == SYSTEM || refusal(sender, command).is_none())
+            })
     }
 
     /// Reads ahead what a command will touch, so that it is in the cache when [`apply`](Self::apply) comes. It changes
@@ -202,11 +244,8 @@ impl Exchange {
     #[inline]
     fn check_sender(&mut self, session: u32, command: &Command) -> Result<(), RejectReason> {
         let session = self.sessions.get_mut(session);
-        if session.connection != Some(command.connection) {
-            return Err(RejectReason::NotLoggedIn);
-        }
-        if command.request_id <= session.highest_request_id && !is_on(Bug::DuplicatesTaken) {
-            return Err(RejectReason::IdNotRising);
+        if let Some(reason) = refusal(session, command) {
+            return Err(reason);
         }
         session.highest_request_id = command.request_id;
         Ok(())
@@ -308,6 +347,16 @@ impl Exchange {
     }
 }
 
+/// What is wrong with the sender of a user's request, or with its id.
+#[inline]
+fn refusal(session: &Session, command: &Command) -> Option<RejectReason> {
+    if session.connection != Some(command.connection) {
+        return Some(RejectReason::NotLoggedIn);
+    }
+    let repeated = command.request_id <= session.highest_request_id && !is_on(Bug::DuplicatesTaken);
+    repeated.then_some(RejectReason::IdNotRising)
+}
+
 /// What a reject tells of the request.
 struct Parts {
     kind: Option<FrameKind>,
@@ -346,6 +395,7 @@ impl Parts {
             Body::Tick(_) => plain(FrameKind::Tick),
             Body::EndOfDay => plain(FrameKind::EndOfDay),
             Body::SetCapacities(_) => plain(FrameKind::SetCapacities),
+            Body::SetRulebook(_) => plain(FrameKind::SetRulebook),
             Body::PutUser(_) => plain(FrameKind::PutUser),
             Body::DisconnectUser(_) => plain(FrameKind::DisconnectUser),
         }

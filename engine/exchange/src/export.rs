@@ -72,6 +72,7 @@ impl Exchange {
             last_trade_id: self.last_trade_id,
             ignored_frames: self.ignored,
             trading_day: self.trading_day.0,
+            rulebook_version: self.rulebook_version,
             capacities: [orders, levels, cl_ord_ids, sessions, instruments],
             counts: [
                 self.sessions.len(),

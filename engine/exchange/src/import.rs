@@ -11,7 +11,7 @@ use protocol::{
 use crate::CAPACITIES_MAX;
 use crate::arena::{Handle, Order};
 use crate::book;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RULEBOOK_VERSION};
 use crate::instruments::{self, Instrument};
 use crate::orders::Orders;
 use crate::record::{
@@ -227,6 +227,9 @@ impl Importer {
         {
             return Err(ImportError::Field("capacities"));
         }
+        if !(1..=RULEBOOK_VERSION).contains(&record.rulebook_version) {
+            return Err(ImportError::Field("rulebook version"));
+        }
         let [session_count, instrument_count, order_count, name_count] = record.counts;
         if session_count > sessions + 1
             || instrument_count > instruments
@@ -239,6 +242,7 @@ impl Importer {
         exchange.sequence = Sequence(record.sequence);
         exchange.log_time = Timestamp(record.log_time);
         exchange.trading_day = TradingDay(record.trading_day);
+        exchange.rulebook_version = record.rulebook_version;
         exchange.running_hash = record.running_hash;
         exchange.checkpoint = (record.checkpoint_sequence != 0).then_some(Checkpoint {
             sequence: Sequence(record.checkpoint_sequence),

@@ -39,7 +39,7 @@ mod tests;
 mod views;
 
 pub use admin::CAPACITIES_MAX;
-pub use exchange::{Divergence, Exchange};
+pub use exchange::{Divergence, Exchange, RULEBOOK_VERSION, UnknownRulebook};
 pub use import::{ImportError, Importer};
 pub use outbox::EventSink;
 pub use record::{InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, UserRecord, VenueRecord};

@@ -44,6 +44,8 @@ pub struct VenueRecord {
     pub ignored_frames: u64,
     /// Trading day.
     pub trading_day: u32,
+    /// Version of the rules in force.
+    pub rulebook_version: u32,
     /// Capacities: orders, levels, text ids, sessions, instruments.
     pub capacities: [u32; 5],
     /// How many records follow: sessions (the server's own included), instruments, orders, text ids.
@@ -218,6 +220,7 @@ impl VenueRecord {
         hash.pair(self.checkpoint_sequence, self.checkpoint_hash);
         hash.pair(self.last_order_id, self.last_trade_id);
         hash.pair(self.ignored_frames, self.trading_day.into());
+        hash.word(self.rulebook_version.into());
         for number in self.capacities.iter().chain(&self.counts) {
             hash.word((*number).into());
         }

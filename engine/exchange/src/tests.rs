@@ -7,7 +7,7 @@ use protocol::{
     Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
-use crate::{Exchange, ImportError, Record};
+use crate::{Exchange, ImportError, RULEBOOK_VERSION, Record, UnknownRulebook};
 
 fn command(session: u32, id: u64, body: Body) -> Command {
     Command {
@@ -143,6 +143,57 @@ fn a_contradicted_checkpoint_is_a_divergence() {
 }
 
 #[test]
+fn newer_rules_are_switched_to_and_stay() {
+    let mut exchange = venue();
+    // As a venue of older rules, which no program that can be had has any more.
+    exchange.rulebook_version = 0;
+    let older = exchange.state_hash();
+    for _ in 0..2 {
+        let events = apply(&mut exchange, command(0, 1, Body::SetRulebook(1)));
+        assert!(matches!(events[..], [Event::AdminDone(_)]), "the same again is done: {events:?}");
+        assert_eq!(exchange.rulebook_version(), 1);
+    }
+    assert_ne!(exchange.state_hash(), older);
+    let imported = Exchange::import(records(&exchange)).expect("a state");
+    assert_eq!(imported.rulebook_version(), 1);
+    let events = apply(&mut exchange, command(0, 2, Body::SetRulebook(0)));
+    assert!(matches!(events[..], [Event::Rejected(e)] if e.reason == RejectReason::RulebookLower));
+}
+
+#[test]
+fn nothing_of_a_switch_to_unknown_rules_is_applied() {
+    let unknown = Body::SetRulebook(RULEBOOK_VERSION + 1);
+    // Whoever may not switch is refused, and stops nobody.
+    let refused = [
+        (command(1, 10, unknown), RejectReason::NotAuthorized),
+        (command(1, 1, unknown), RejectReason::IdNotRising),
+    ];
+    for (command, reason) in refused {
+        let mut exchange = venue();
+        let events = apply(&mut exchange, command);
+        assert!(matches!(events[..], [Event::Rejected(e)] if e.reason == reason), "{events:?}");
+        assert_eq!(exchange.unknown_rulebook(), None);
+    }
+
+    let mut operator = venue();
+    let user = operator.sessions.get_mut(1).user.as_mut().expect("a user");
+    user.role = Role::Operator;
+    // A grace that ends with the command's own time must not end by a command that is not applied.
+    let mut timed = venue();
+    timed.sessions.set_deadline(1, Some(Timestamp(500)));
+    for (mut exchange, session) in [(operator, 1), (timed, 0)] {
+        let (state, next) = (exchange.state_hash(), exchange.sequence().next());
+        let events = apply(&mut exchange, command(session, 10, unknown));
+        assert_eq!(events, []);
+        assert_eq!(exchange.state_hash(), state);
+        let found = exchange.unknown_rulebook().expect("a switch to unknown rules");
+        assert_eq!(found, UnknownRulebook { sequence: next, version: RULEBOOK_VERSION + 1 });
+        let line = found.to_string();
+        assert!(line.contains("version 2 at sequence") && line.contains("newer program"), "{line}");
+    }
+}
+
+#[test]
 fn a_limit_order_without_a_price_is_a_conflict() {
     let mut exchange = venue();
     let Body::NewOrder(limit) = order(Side::Buy, 50) else { panic!("an order") };
@@ -184,6 +235,13 @@ fn what_is_imported_is_checked() {
     assert_eq!(order_changed(|order| order.price = 1), Err(ImportError::Order("order")));
     assert_eq!(order_changed(|order| order.price = 500), Err(ImportError::Crossed(1)));
     assert_ne!(order_changed(|order| order.leaves = 4), Ok(venue().state_hash()));
+    for version in [0, RULEBOOK_VERSION + 1] {
+        let found = changed(&|records| {
+            let Record::Venue(venue) = &mut records[0] else { panic!("the venue") };
+            venue.rulebook_version = version;
+        });
+        assert_eq!(found, Err(ImportError::Field("rulebook version")), "{version}");
+    }
     let count = |what, announced, found| Err(ImportError::Count { what, announced, found });
     assert_eq!(changed(&|records| drop(records.pop())), count("orders", 4, 3));
     assert_eq!(changed(&|records| drop(records.remove(0))), Err(ImportError::Venue));

@@ -8,7 +8,7 @@ use protocol::{
 
 use crate::arena::Handle;
 use crate::book;
-use crate::exchange::{Divergence, Exchange};
+use crate::exchange::{Divergence, Exchange, UnknownRulebook};
 
 /// A session as others may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,19 @@ impl Exchange {
     #[must_use]
     pub fn trading_day(&self) -> TradingDay {
         self.trading_day
+    }
+
+    /// Version of the rules in force, from 1.
+    #[must_use]
+    pub fn rulebook_version(&self) -> u32 {
+        self.rulebook_version
+    }
+
+    /// The switch to unknown rules that was come upon. Once there is one, nothing more may be applied: the command at that
+    /// sequence is left out, so what would follow is another history.
+    #[must_use]
+    pub fn unknown_rulebook(&self) -> Option<UnknownRulebook> {
+        self.unknown_rulebook
     }
 
     /// The capacities in force.

@@ -129,6 +129,8 @@ pub struct Gauges {
     pub cl_ord_ids: u64,
     /// Trading day.
     pub trading_day: TradingDay,
+    /// Version of the rules in force.
+    pub rulebook_version: u32,
     /// Log time.
     pub log_time: Timestamp,
 }
@@ -143,6 +145,7 @@ impl Gauges {
             levels: counts.levels.into(),
             cl_ord_ids: counts.cl_ord_ids.into(),
             trading_day: exchange.trading_day(),
+            rulebook_version: exchange.rulebook_version(),
             log_time: exchange.log_time(),
         }
     }

@@ -14,6 +14,7 @@
 //! | Disconnect | reason u8 @0 |
 //! | Tick | checkpoint_sequence u64 @0, checkpoint_hash u64 @8 |
 //! | SetCapacities | orders, levels, cl_ord_ids, sessions, instruments: u32 each |
+//! | SetRulebook | version u32 @0 |
 //! | PutInstrument | symbol 16 @0, tick_size i64 @16, lot_size u64 @24, price_min i64 @32, price_max i64 @40, quantity_max u64 @48, price_scale u8 @56, quantity_scale u8 @57 |
 //! | SetPhase | phase u8 @0 |
 //! | PutUser | session u32 @0, grace_ms u32 @4, name 6 @8, scheme u8 @14, role u8 @15, salt 16 @16, hash 32 @32, enabled u8 @64, cancel_on_disconnect u8 @65 |
@@ -76,6 +77,8 @@ pub enum Body {
     EndOfDay,
     /// New capacities.
     SetCapacities(Capacities),
+    /// The rules of this version are in force from here on.
+    SetRulebook(u32),
     /// Create an instrument; repeating a definition is no error.
     PutInstrument(InstrumentDefinition),
     /// Halt or resume.
@@ -224,6 +227,10 @@ layout!(
     TickBody: 16 { 0 checkpoint_sequence: U64, 8 checkpoint_hash: U64 }
 );
 layout!(
+    /// Body of SetRulebook.
+    RulebookBody: 4 { 0 version: U32 }
+);
+layout!(
     /// Body of DisconnectUser.
     SessionBody: 4 { 0 session: U32 }
 );
@@ -297,6 +304,9 @@ impl Command {
             }),
             Body::EndOfDay => writer(FrameKind::EndOfDay),
             Body::SetCapacities(capacities) => writer(FrameKind::SetCapacities).body(&capacities.body()),
+            Body::SetRulebook(version) => {
+                writer(FrameKind::SetRulebook).body(&RulebookBody { version: (*version).into() })
+            }
             Body::PutInstrument(definition) => {
                 writer(FrameKind::PutInstrument).instrument(definition.instrument).body(&definition.body())
             }
@@ -369,6 +379,7 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
         FrameKind::SetCapacities => {
             Body::SetCapacities(Capacities::from_body(&bare::<CapacitiesBody>(body)?))
         }
+        FrameKind::SetRulebook => Body::SetRulebook(bare::<RulebookBody>(body)?.version.get()),
         FrameKind::PutInstrument => Body::PutInstrument(InstrumentDefinition::from_body(
             header.instrument(),
             &bare::<InstrumentBody>(body)?,

@@ -181,6 +181,8 @@ kinds! {
     EndOfDay = 34,
     /// Set the capacities.
     SetCapacities = 35,
+    /// Switch to the rules of a newer version of the program.
+    SetRulebook = 36,
     /// Create an instrument, or repeat its definition.
     PutInstrument = 48,
     /// Halt or resume an instrument.
@@ -240,6 +242,7 @@ impl FrameKind {
                 | Self::OrderStatus
                 | Self::EndOfDay
                 | Self::SetCapacities
+                | Self::SetRulebook
                 | Self::PutInstrument
                 | Self::SetPhase
                 | Self::PutUser

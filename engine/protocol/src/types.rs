@@ -192,6 +192,8 @@ wire_enum!(
         SideMismatch = 28 => "side_mismatch",
         /// The instrument was stopped after an internal error was found in it; cancels work.
         InstrumentStopped = 29 => "instrument_stopped",
+        /// The rulebook version is below the one in force.
+        RulebookLower = 30 => "rulebook_lower",
     }
 );
 

@@ -105,6 +105,7 @@ fn bodies() -> Vec<Body> {
         Body::Tick(Tick { checkpoint_sequence: Sequence(5), checkpoint_hash: u64::MAX }),
         Body::EndOfDay,
         Body::SetCapacities(Capacities::default()),
+        Body::SetRulebook(2),
         Body::PutInstrument(instrument()),
         Body::SetPhase(InstrumentId(1), Phase::Halted),
         Body::PutUser(user()),

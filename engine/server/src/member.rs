@@ -38,7 +38,7 @@ pub fn versions() -> Versions {
     Versions {
         binary: env!("CARGO_PKG_VERSION").to_owned(),
         journal: journaler::JOURNAL_FORMAT_VERSION,
-        rulebook: snapshots::RULEBOOK_VERSION,
+        rulebook: exchange::RULEBOOK_VERSION,
     }
 }
 

@@ -64,8 +64,8 @@ impl EventSink for Tally {
 /// in all.
 ///
 /// # Errors
-/// The journal or the snapshots can't be read, the journal does not reach back far enough, or a tick in the log
-/// contradicts the replay.
+/// The journal or the snapshots can't be read, the journal does not reach back far enough, it switches to rules that are
+/// unknown here, or a tick in the log contradicts the replay.
 pub fn replay(
     storage: &SharedStorage,
     cluster_id: u128,
@@ -104,6 +104,9 @@ pub fn replay(
         let slice_end = Sequence(exchange.sequence().0.saturating_add(SLICE_FRAMES)).min(end);
         while let Some((_, frame)) = cursor.next_frame(slice_end).map_err(|error| failed(&error))? {
             exchange.apply(&Command::decode(frame), &mut tally);
+            if let Some(unknown) = exchange.unknown_rulebook() {
+                return Err(failed(&unknown));
+            }
         }
         if let Some(divergence) = exchange.divergence() {
             return Err(CommandError::failed(format!(

@@ -17,6 +17,8 @@ pub struct Stats {
     pub reason: Option<&'static str>,
     /// Version of the program.
     pub version: &'static str,
+    /// Newest version of the rules that the program knows.
+    pub rulebook_known: u32,
     /// Process id.
     pub process: u32,
     /// Seconds since the process started.
@@ -70,6 +72,8 @@ pub struct EngineStats {
     pub instruments: u64,
     /// Trading day.
     pub trading_day: u32,
+    /// Version of the rules in force.
+    pub rulebook: u32,
     /// TCP connections of clients.
     pub connections: u64,
     /// Connections that are logged in.

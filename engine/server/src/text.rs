@@ -100,6 +100,7 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
                 .put("sessions", capacities.sessions)
                 .put("instruments", capacities.instruments),
         ),
+        Body::SetRulebook(version) => ("set_rulebook", fields.put("version", *version)),
         Body::PutInstrument(definition) => (
             "put_instrument",
             fields

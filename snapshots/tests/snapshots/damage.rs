@@ -93,6 +93,26 @@ fn another_cluster_and_another_name_are_refused() {
     assert!(error.to_string().contains("another sequence"), "{error}");
 }
 
+/// Another version of the rules in the header than in the state, with a good checksum.
+#[test]
+fn a_state_of_other_rules_is_refused() {
+    let Written { storage, path, store, sequence, .. } = written(60);
+    let file = storage.shared().open(&path, Access::ReadWrite).expect("open");
+    let mut header = [0; 192];
+    for (version, expected) in [
+        (exchange::RULEBOOK_VERSION + 1, "made under rulebook version 2, this program knows those up to 1"),
+        (0, "the header says rulebook version 0x0, the state has 0x1"),
+    ] {
+        file.read_at(&mut header, 0).expect("read");
+        header[32..36].copy_from_slice(&version.to_le_bytes());
+        let checksum = crc32c::crc32c(&header[12..]).to_le_bytes();
+        header[8..12].copy_from_slice(&checksum);
+        file.write_all_at(&header, 0).expect("write");
+        let error = store.load(sequence).expect_err("refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[test]
 fn a_bad_sector_is_an_error_and_not_the_end() {
     let Written { storage, store, path, sequence, .. } = written(60);

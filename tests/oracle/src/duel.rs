@@ -115,6 +115,13 @@ impl Duel {
                 self.oracle.next_deadline()
             ));
         }
+        if self.exchange.rulebook_version() != self.oracle.rulebook() {
+            return Err(format!(
+                "rulebook version {}, not {}",
+                self.exchange.rulebook_version(),
+                self.oracle.rulebook()
+            ));
+        }
         match self.exchange.divergence() {
             None => Ok(()),
             Some(divergence) => Err(format!("{divergence:?}")),
@@ -221,7 +228,7 @@ impl Duel {
             (
                 (exchange.state_hash(), exchange.book_hash(), exchange.running_hash()),
                 (exchange.sequence(), exchange.log_time(), exchange.trading_day(), exchange.next_deadline()),
-                (exchange.counts(), checkpoint),
+                (exchange.counts(), checkpoint, exchange.rulebook_version()),
             )
         };
         let (ours, theirs) = (facts(&self.exchange), facts(&imported));

@@ -401,6 +401,7 @@ impl Generator {
             12..16 => Body::PutUser(self.changed_user(number)),
             16 => Body::DisconnectUser(SessionId(number - 1)),
             17 => Body::Start,
+            18 => Body::SetRulebook(self.random.below(2) as u32),
             _ => Body::Tick(Tick { checkpoint_sequence: Sequence(0), checkpoint_hash: 0 }),
         };
         let system = self.random.one_in(2) || matches!(body, Body::Tick(_));

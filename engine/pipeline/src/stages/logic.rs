@@ -135,7 +135,8 @@ impl Logic {
     }
 }
 
-/// Applies the commands of a batch until the output ring is full or the engine is ended; says how many.
+/// Applies the commands of a batch until the output ring is full, the rules of one are unknown, or the engine is ended;
+/// says how many.
 fn apply(
     exchange: &mut Exchange,
     outbox: &mut Outbox,
@@ -151,6 +152,9 @@ fn apply(
         }
         let Some(command) = batch.get(index) else { return index };
         exchange.apply(command, outbox);
+        if exchange.unknown_rulebook().is_some() {
+            return index;
+        }
         // An offer that found the ring full leaves more than a chunk behind.
         if outbox.staged.len() >= CHUNK_EVENTS {
             outbox.offer();
@@ -194,6 +198,10 @@ impl Stage for Logic {
             assert_eq!(*applied, exchange.sequence(), "the exchange counts other frames than the ring");
             taken
         });
+        if let Some(unknown) = exchange.unknown_rulebook() {
+            control.fail(&unknown);
+            return self.finish();
+        }
         match polled {
             Polled::Work(commands) => {
                 shared.marks.advance_applied(*applied);

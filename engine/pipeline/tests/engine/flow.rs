@@ -1,11 +1,12 @@
 //! What an engine does with what it is given: reports, notices, depth, ticks, timers, restarts, snapshots.
 
 use exchange::Exchange;
+use journaler::JournalReader;
 use journaler::storage::fake::FakeStorage;
-use pipeline::{EngineView, ManualClock};
+use pipeline::{Engine, EngineView, ManualClock};
 use protocol::{
-    Body, EndReason, Event, Notice, RejectReason, Report, ReportNumber, Sequence, SessionId, Side, Tick,
-    TradingDay,
+    Body, Command, EndReason, Event, Notice, RejectReason, Report, ReportNumber, Sequence, SessionId, Side,
+    Tick, TradingDay,
 };
 
 use crate::support::*;
@@ -211,6 +212,41 @@ fn a_checkpoint_of_another_history_ends_the_engine() {
     let fault = engine.view().fault().expect("a fault");
     assert!(fault.contains("sequence 3"), "{fault}");
     assert_eq!(recorder.notices(), [], "nothing of a state that can't be trusted goes out");
+}
+
+#[test]
+fn a_switch_to_unknown_rules_ends_the_engine_and_each_start_behind_it() {
+    let (disk, time) = (FakeStorage::new().shared(), ManualClock::at(START));
+    let settings = config(&time);
+    let (mut engine, recorder) = stepped(&disk, &settings);
+    let mut ingress = engine.ingress();
+    feed(&mut engine, &mut ingress, &definitions(START));
+    let before = engine.view().marks().applied_sequence();
+    let told = recorder.notices();
+
+    let system = |body| frame(SessionId::SYSTEM, 0, 0, START, body);
+    let switch = Body::SetRulebook(exchange::RULEBOOK_VERSION + 1);
+    // All in one batch: what comes before the switch is applied, it and what comes behind it is not.
+    for body in [Body::EndOfDay, switch, Body::EndOfDay] {
+        ingress.try_publish(system(body).as_bytes()).unwrap();
+    }
+    engine.settle(STEPS_MAX);
+    let fault = engine.view().fault().expect("a fault");
+    let at = Sequence(before.0 + 2);
+    assert!(fault.contains("version 2") && fault.contains(&format!("sequence {at}:")), "{fault}");
+    assert_eq!(recorder.notices(), told, "nothing of that batch is told any more");
+    let left = engine.abandon().expect("the state");
+    assert_eq!((left.sequence(), left.trading_day()), (Sequence(before.0 + 1), TradingDay(2)));
+
+    for _ in 0..2 {
+        let error = Engine::open(disk.clone(), &settings, &mut |_| ()).expect_err("refused");
+        assert_eq!(error.to_string(), fault, "a start says the same");
+    }
+    let reader = JournalReader::open(disk.clone()).unwrap();
+    let mut cursor = reader.frames_from(at).unwrap();
+    let frames = std::iter::from_fn(|| cursor.next_frame(at.next()).unwrap().map(|(_, f)| f.to_vec()));
+    let kept: Vec<_> = frames.map(|frame| Command::decode(&frame).body).collect();
+    assert_eq!(kept, [switch, Body::EndOfDay], "the journal is whole for the newer program");
 }
 
 #[test]

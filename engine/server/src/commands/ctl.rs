@@ -1,6 +1,8 @@
 //! `ringpit ctl`: an operator's requests over the native session. Each is in the log, and each is waited for: what the
 //! command says was done is durable.
 
+mod rulebook;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -75,6 +77,14 @@ enum Action {
 To keep them, put them into the configuration, too: the server publishes its [capacities] at each start."
     )]
     SetCapacities(CapacityArgs),
+    /// Switch to the rules of a newer version, once all members of the cluster know them; the same ones again are done
+    #[command(after_help = "Example:
+  ringpit ctl --data data rulebook 1
+
+It asks the server of --data, which must run on this machine, who knows the version. It is refused, and nothing is logged,
+unless every member can be reached and knows it: one that doesn't could not go on. `ringpit status --json` has the version in
+force (`rulebook`) and the newest known (`rulebook_known`). There is no way back to a lower one.")]
+    Rulebook(RulebookArgs),
     /// End the trading day: day orders expire, reports are numbered from 1 again
     #[command(after_help = "Example:\n  ringpit ctl end-of-day")]
     EndOfDay,
@@ -156,6 +166,12 @@ struct CapacityArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct RulebookArgs {
+    /// The version
+    version: u32,
+}
+
+#[derive(Debug, clap::Args)]
 struct MassCancelArgs {
     /// Number of the session
     #[arg(long)]
@@ -175,7 +191,11 @@ struct MassCancelArgs {
 pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
     // What can be wrong with the command line is found before anybody is connected to.
     let prepared = prepare(&args.action)?;
-    let mut client = args.connect.connect(args.connect.config(&args.operator)?)?;
+    let connect = match &args.action {
+        Action::Rulebook(asked) => rulebook::checked(&args.connect, asked.version)?,
+        _ => args.connect.clone(),
+    };
+    let mut client = connect.connect(connect.config(&args.operator)?)?;
     let bodies = match prepared {
         Prepared::Bodies(bodies) => bodies,
         Prepared::Disable(user) => {
@@ -233,6 +253,7 @@ fn prepare(action: &Action) -> Result<Prepared<'_>, CommandError> {
             sessions: args.sessions,
             instruments: args.instruments,
         })),
+        Action::Rulebook(args) => one(Body::SetRulebook(args.version)),
         Action::EndOfDay => one(Body::EndOfDay),
         Action::MassCancel(args) => {
             let side = args.side.as_deref().map(|name| {
@@ -376,6 +397,7 @@ fn describe(body: &Body) -> String {
         Body::MassCancel(cancel) => format!("mass cancel of session {}", cancel.session),
         Body::EndOfDay => "end of day".to_owned(),
         Body::SetCapacities(_) => "capacities".to_owned(),
+        Body::SetRulebook(version) => format!("rulebook version {version}"),
         _ => "request".to_owned(),
     }
 }

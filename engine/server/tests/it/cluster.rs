@@ -141,6 +141,22 @@ impl Drop for Demo {
     }
 }
 
+/// Asks for a version of the rules, over whichever member still runs, until it is done or refused with this complaint: it may
+/// take the member a moment to hear, or to miss, the others.
+#[track_caller]
+fn rulebook(demo: &Demo, version: u32, refused: Option<&str>) {
+    let member = (1..=3).find(|member| status_of(&demo.data(*member)).is_some()).expect("one answers");
+    let data = demo.data(member).display().to_string();
+    wait("the switch, or its refusal,", || {
+        let output = ringpit(&["ctl", "--data", &data, "rulebook", &version.to_string()]);
+        let (code, said) = (output.status.code(), complaint(&output));
+        match refused {
+            None => (code == Some(0)).then_some(()),
+            Some(what) => (code == Some(1) && said.contains(what)).then_some(()),
+        }
+    });
+}
+
 #[test]
 fn a_demonstration_fails_over_and_comes_back() {
     let home = Home::new();
@@ -148,6 +164,8 @@ fn a_demonstration_fails_over_and_comes_back() {
     let demo = Demo::start(&folder, free_ports());
     let mut client = demo.client();
     place(&mut client, order(1, 100));
+    rulebook(&demo, 1, None);
+    rulebook(&demo, 2, Some("member 3 (127.0.0.1:"));
 
     let first = leader(&demo.data(1)).and_then(|leader| u16::try_from(leader).ok()).expect("a leader");
     for member in 1..=3 {
@@ -165,6 +183,7 @@ fn a_demonstration_fails_over_and_comes_back() {
     let other = if first == 1 { 2 } else { 1 };
     let second = leader(&demo.data(other)).expect("a leader");
     assert_ne!(second, u64::from(first), "{}", demo.logs());
+    rulebook(&demo, 1, Some("can't be reached; nothing was logged"));
     drop(client);
     let port = demo.port;
     demo.stop();

@@ -20,6 +20,13 @@ impl Oracle {
                 self.set_capacities(capacities)?;
                 (FrameKind::SetCapacities, none)
             }
+            Body::SetRulebook(version) => {
+                if *version < self.rulebook {
+                    return Err(RejectReason::RulebookLower);
+                }
+                self.rulebook = *version;
+                (FrameKind::SetRulebook, none)
+            }
             Body::PutInstrument(definition) => {
                 self.put_instrument(definition)?;
                 (FrameKind::PutInstrument, definition.instrument)

@@ -102,6 +102,8 @@ pub struct Oracle {
     log_time: Timestamp,
     trading_day: TradingDay,
     capacities: Capacities,
+    /// Version of the rules in force.
+    rulebook: u32,
     sessions: BTreeMap<SessionId, Session>,
     instruments: BTreeMap<InstrumentId, Instrument>,
     resting: BTreeMap<Place, Resting>,
@@ -126,6 +128,7 @@ impl Oracle {
             log_time: Timestamp(0),
             trading_day: TradingDay(1),
             capacities: Capacities::default(),
+            rulebook: 1,
             sessions: BTreeMap::from([(SessionId::SYSTEM, Session::default())]),
             instruments: BTreeMap::new(),
             resting: BTreeMap::new(),
@@ -170,6 +173,12 @@ impl Oracle {
     #[must_use]
     pub fn trading_day(&self) -> TradingDay {
         self.trading_day
+    }
+
+    /// Version of the rules in force.
+    #[must_use]
+    pub fn rulebook(&self) -> u32 {
+        self.rulebook
     }
 
     fn sequence(&self) -> Sequence {

@@ -218,6 +218,7 @@ fn describe(body: &Body) -> (Option<FrameKind>, InstrumentId, Option<ClientOrder
         Body::Tick(_) => (Some(FrameKind::Tick), none, None, None),
         Body::EndOfDay => (Some(FrameKind::EndOfDay), none, None, None),
         Body::SetCapacities(_) => (Some(FrameKind::SetCapacities), none, None, None),
+        Body::SetRulebook(_) => (Some(FrameKind::SetRulebook), none, None, None),
         Body::PutInstrument(definition) => {
             (Some(FrameKind::PutInstrument), definition.instrument, None, None)
         }

@@ -60,6 +60,7 @@ fn body_text(command: &Command) -> String {
             "capacities orders={} levels={} texts={} sessions={} instruments={}",
             c.orders, c.levels, c.cl_ord_ids, c.sessions, c.instruments
         ),
+        Body::SetRulebook(version) => format!("rulebook {version}"),
         Body::PutInstrument(d) => format!(
             "instrument {} number={} tick={} lot={} min={} max={} quantity-max={} price-scale={} quantity-scale={}",
             d.symbol,

@@ -328,6 +328,10 @@ impl World {
                     instruments: words.number("instruments")?.unwrap_or(default.instruments),
                 })
             }
+            "rulebook" => {
+                let version = words.word("the version")?;
+                Body::SetRulebook(version.parse().map_err(|_| format!("{version:?} is no version"))?)
+            }
             "end-of-day" => Body::EndOfDay,
             "start" => Body::Start,
             "tick" => Body::Tick(Tick { checkpoint_sequence: Sequence(0), checkpoint_hash: 0 }),
