@@ -83,6 +83,8 @@ pub struct SessionLimits {
     pub ending_deadline: Duration,
     /// Messages that it may send; `None` = no limit.
     pub throttle: Option<ThrottleLimits>,
+    /// Newest version of the rulebook that the server knows: a newer one must not get into its log.
+    pub rulebook_max: u32,
 }
 
 impl Default for ListenerLimits {
@@ -109,6 +111,7 @@ impl Default for SessionLimits {
             backlog_max: 1_000_000,
             ending_deadline: Duration::from_secs(5),
             throttle: Some(ThrottleLimits { rate: 2_000_000, burst: 2_000_000 }),
+            rulebook_max: 1,
         }
     }
 }

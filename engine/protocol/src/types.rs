@@ -298,6 +298,8 @@ wire_enum!(
         NotAllowed = 6 => "not_allowed",
         /// No such instrument (queries).
         UnknownInstrument = 7 => "unknown_instrument",
+        /// The server doesn't know this version of the rulebook and would have to stop at it.
+        RulebookUnknown = 8 => "rulebook_unknown",
     }
 );
 

@@ -93,6 +93,7 @@ pub fn gateway(config: &Config) -> GatewayConfig {
             login_deadline: config.gateway.login_deadline,
             stall: config.gateway.slow_reader,
             throttle: Some(ThrottleLimits { rate, burst: rate }),
+            rulebook_max: exchange::RULEBOOK_VERSION,
             ..SessionLimits::default()
         },
     }

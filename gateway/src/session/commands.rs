@@ -2,7 +2,7 @@
 
 use protocol::soupbin::Packet;
 use protocol::{
-    Command, EndReason, FrameHeader, FrameKind, HEADER_LENGTH, RefuseReason, Refused, Unsequenced,
+    Body, Command, EndReason, FrameHeader, FrameKind, HEADER_LENGTH, RefuseReason, Refused, Unsequenced,
 };
 
 use super::{Now, Query, Session, Standing, State, Step};
@@ -94,6 +94,11 @@ impl Session {
         }
         if kind.is_from_client() {
             return match Command::try_decode(frame) {
+                Ok(Command { body: Body::SetRulebook(version), .. })
+                    if version > self.limits.rulebook_max =>
+                {
+                    refuse(frame, RefuseReason::RulebookUnknown)
+                }
                 Ok(_) => Fate::Publish,
                 Err(_) => refuse(frame, RefuseReason::Malformed),
             };

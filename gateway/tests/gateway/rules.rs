@@ -223,6 +223,11 @@ fn what_a_client_may_not_send_is_refused_outside_the_numbered_reports() {
         (wire::frame(9, login), "refused 9 Login not_allowed"),
         (wire::frame(9, Body::Start), "refused 9 Start not_allowed"),
         (wire::frame(9, Body::Disconnect(EndReason::Closed)), "refused 9 Disconnect not_allowed"),
+        (
+            wire::frame(9, Body::SetRulebook(limits.rulebook_max + 1)),
+            "refused 9 SetRulebook rulebook_unknown",
+        ),
+        (wire::frame(9, Body::SetRulebook(limits.rulebook_max)), "> SetRulebook 9"),
         (wire::report(wire::SESSION, 9)[..56].to_vec(), "refused 9 MassCanceled not_allowed"),
         (Vec::new(), "refused 0 unreadable malformed"),
         (vec![0; 31], "refused 0 unreadable malformed"),

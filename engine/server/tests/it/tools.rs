@@ -262,6 +262,9 @@ fn the_rulebook_is_switched_to_what_the_server_knows_only() {
     }
     let (status, said) = control(&home, &["--address", "127.0.0.1:1", "rulebook", "1"]);
     assert!(status == Some(2) && said.contains("leave --address out"), "{said}");
+    // Whoever doesn't ask before comes no further.
+    let (_, outcome, _) = server.login("admin").ask(Body::SetRulebook(2));
+    assert_eq!(outcome, Outcome::Refused(protocol::RefuseReason::RulebookUnknown));
     let status: Value = serde_json::from_str(&server.get("/status").1).expect("a status");
     assert_eq!((&status["rulebook"], &status["rulebook_known"]), (&Value::from(1), &Value::from(1)));
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
