@@ -81,6 +81,10 @@ impl Blank {
             return refuse("not a member's request");
         };
         let Some(sender) = request.sender else { return refuse("a request without a sender") };
+        if request.target != self.member.id.0 {
+            let (own, target) = (self.member.id, request.target);
+            return refuse(&format!("this is member {own}, not member {target}: a wrong address"));
+        }
         match request.body {
             Some(request::Body::Found(found)) => {
                 let refused = match self.enter_founded(&found) {
@@ -216,7 +220,7 @@ impl Blank {
         body: request::Body,
         transport: &Arc<dyn Transport>,
     ) -> Result<response::Body, FoundError> {
-        let request = proto::Request { sender: Some(self.sender()), body: Some(body) };
+        let request = proto::Request { sender: Some(self.sender()), target: other.id.0, body: Some(body) };
         let envelope = Envelope { control: request.encode_to_vec().into(), payloads: Vec::new() };
         let mut channel = transport.open(other);
         let answer = tokio::time::timeout(FOUND_DEADLINE, channel.call(envelope)).await;

@@ -186,6 +186,7 @@ impl Cluster {
             lead: options.lead,
             lease: options.timing.lease(),
             heartbeat_deadline: options.timing.status_deadline(),
+            addresses: Mutex::default(),
             transfers: Arc::default(),
         });
         let raft =

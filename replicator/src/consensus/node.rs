@@ -461,6 +461,8 @@ async fn exchange_status(node: Arc<Node>) {
     loop {
         let membership = node.membership();
         let own = node.own_id();
+        *lock(&node.network.addresses) =
+            membership.nodes().map(|(id, member)| (*id, member.clone())).collect();
         exchanges.retain(|id, (member, task)| {
             let stays = membership.get_node(id) == Some(member);
             if !stays {

@@ -99,6 +99,8 @@ pub(crate) struct Network {
     pub(crate) lease: Duration,
     /// For a request without entries. One with entries waits for a disk.
     pub(crate) heartbeat_deadline: Duration,
+    /// The members as the log has them now.
+    pub(crate) addresses: Mutex<BTreeMap<u64, Member>>,
     /// Bytes sent and in all, of a snapshot on its way to a member.
     pub(crate) transfers: Arc<Mutex<BTreeMap<u64, (u64, u64)>>>,
 }
@@ -136,6 +138,15 @@ impl Peer {
         Self { network, target, channel }
     }
 
+    /// Goes to where the member is now: the library keeps a channel for as long as it knows the member.
+    fn follow_address(&mut self) {
+        let book = self.network.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(now) = book.get(&self.target.id.0).filter(|now| now.address != self.target.address) {
+            self.target = now.clone();
+            self.channel = self.network.transport.open(now);
+        }
+    }
+
     /// One request and its answer.
     pub(crate) async fn call(
         &mut self,
@@ -143,7 +154,9 @@ impl Peer {
         payloads: Vec<Bytes>,
         deadline: Duration,
     ) -> Result<response::Body, CallError> {
-        let request = proto::Request { sender: Some(self.network.identity.sender()), body: Some(body) };
+        self.follow_address();
+        let (sender, target) = (Some(self.network.identity.sender()), self.target.id.0);
+        let request = proto::Request { sender, target, body: Some(body) };
         let envelope = Envelope { control: request.encode_to_vec().into(), payloads };
         let answer = match tokio::time::timeout(deadline, self.channel.call(envelope)).await {
             Err(_) => return Err(CallError::Late(deadline)),

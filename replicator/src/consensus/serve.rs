@@ -20,20 +20,25 @@ use crate::transport::Envelope;
 pub(crate) async fn answer(node: &Arc<Node>, envelope: Envelope) -> Envelope {
     let body = match proto::Request::decode(envelope.control) {
         Err(error) => response::Body::Refused(format!("not a member's request: {error}")),
-        Ok(proto::Request { sender: Some(sender), body: Some(body) }) => match admit(node, &sender) {
-            Err(why) => response::Body::Refused(why),
-            Ok(()) => match dispatch(node, &sender, body, envelope.payloads).await {
-                Ok(body) => body,
+        Ok(proto::Request { sender: Some(sender), target, body: Some(body) }) => {
+            match admit(node, &sender, target) {
                 Err(why) => response::Body::Refused(why),
-            },
-        },
+                Ok(()) => match dispatch(node, &sender, body, envelope.payloads).await {
+                    Ok(body) => body,
+                    Err(why) => response::Body::Refused(why),
+                },
+            }
+        }
         Ok(_) => response::Body::Refused("a request without a sender or a body".into()),
     };
     Envelope { control: proto::Response { body: Some(body) }.encode_to_vec().into(), payloads: Vec::new() }
 }
 
 /// Whether the sender is one of ours.
-fn admit(node: &Node, sender: &proto::Sender) -> Result<(), String> {
+fn admit(node: &Node, sender: &proto::Sender, target: u64) -> Result<(), String> {
+    if target != node.own_id() {
+        return Err(format!("this is member {}, not member {target}: a wrong address", node.own_id()));
+    }
     if node.is_restarting() {
         return Err("this member starts again now".into());
     }

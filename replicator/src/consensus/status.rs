@@ -120,6 +120,12 @@ impl Node {
             openraft::ServerState::Follower => MemberRole::Follower,
             _ => MemberRole::Learner,
         };
+        // The leader's log, as far as is known: the longest that any member tells of.
+        let known = lock(&self.peers);
+        let told =
+            known.values().filter_map(|view| view.answer.as_ref()?.last.as_ref().map(|last| last.index));
+        let longest = told.chain(last_index).max();
+        drop(known);
         let members = membership.nodes().map(|(id, member)| {
             let voter = voters.contains(id);
             if *id == own {
@@ -130,13 +136,13 @@ impl Node {
                     trouble: None,
                     last_index,
                     applied_index,
-                    lag_entries: None,
+                    lag_entries: longest.map(|longest| longest.saturating_sub(last_index.unwrap_or(0))),
                     forgetful: self.memory.is_forgetful(),
                     versions: Versions::from_proto(Some(&self.network.identity.versions)),
                     catching_up: None,
                 };
             }
-            self.peer_status(*id, member, voter, last_index)
+            self.peer_status(*id, member, voter, longest)
         });
         ClusterStatus {
             member: MemberId(own),
@@ -155,7 +161,7 @@ impl Node {
         }
     }
 
-    fn peer_status(&self, id: u64, member: &Member, voter: bool, last_index: Option<u64>) -> MemberStatus {
+    fn peer_status(&self, id: u64, member: &Member, voter: bool, longest: Option<u64>) -> MemberStatus {
         let view = lock(&self.peers).get(&id).cloned().unwrap_or_default();
         let answer = view.answer.unwrap_or_default();
         let index = |id: &Option<proto::LogId>| id.as_ref().map(|id| id.index);
@@ -170,7 +176,7 @@ impl Node {
             trouble: view.trouble,
             last_index: theirs,
             applied_index: index(&answer.applied),
-            lag_entries: last_index.map(|ours| ours.saturating_sub(theirs.unwrap_or(0))),
+            lag_entries: longest.map(|longest| longest.saturating_sub(theirs.unwrap_or(0))),
             forgetful: answer.forgetful,
             versions: Versions::from_proto(
                 answer.sender.as_ref().and_then(|sender| sender.versions.as_ref()),

@@ -41,9 +41,10 @@ pub struct ServeLimits {
 impl Default for ServeLimits {
     fn default() -> Self {
         Self {
-            connections_max: 256,
-            strangers_max: 32,
-            handshake: Duration::from_secs(5),
+            connections_max: 512,
+            strangers_max: 256,
+            // A member says hello at once; whoever is silent must not keep others out for long.
+            handshake: Duration::from_secs(1),
             message: Duration::from_secs(30),
             idle: Duration::from_secs(60),
         }

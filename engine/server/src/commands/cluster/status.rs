@@ -36,6 +36,7 @@ pub(super) struct Seen {
     pub(super) role: String,
     pub(super) term: u64,
     pub(super) leader: Option<Member>,
+    pub(super) confirmed: bool,
     pub(super) last_index: Option<u64>,
     pub(super) committed_index: Option<u64>,
     pub(super) durability: String,
@@ -115,7 +116,12 @@ fn objection(seen: &Seen) -> Option<String> {
     if reachable * 2 <= all {
         return Some(format!("only {reachable} of {all} voters can be reached, which is no quorum"));
     }
-    seen.leader.is_none().then(|| "there is no leader".to_owned())
+    let Some(leader) = &seen.leader else { return Some("there is no leader".to_owned()) };
+    if leader.id == seen.member {
+        return (!seen.confirmed).then(|| "this member leads, and no quorum confirms it".to_owned());
+    }
+    let there = seen.members.iter().any(|member| member.member.id == leader.id && member.reachable);
+    (!there).then(|| format!("the leader, member {}, can't be reached", leader.id))
 }
 
 fn table(seen: &Seen) -> Vec<String> {
@@ -233,6 +239,11 @@ mod tests {
             objection(&lost).as_deref(),
             Some("only 1 of 3 voters can be reached, which is no quorum")
         );
+        let silent = seen(&[member(1, true, false), member(2, true, true), member(3, true, true)]);
+        assert_eq!(objection(&silent).as_deref(), Some("the leader, member 1, can't be reached"));
+        let alone = Seen { member: MemberId(1), ..well.clone() };
+        assert_eq!(objection(&alone).as_deref(), Some("this member leads, and no quorum confirms it"));
+        assert_eq!(objection(&Seen { confirmed: true, ..alone }), None);
         let headless = Seen { leader: None, ..well.clone() };
         assert_eq!(objection(&headless).as_deref(), Some("there is no leader"));
         let blank = Seen { role: "blank".to_owned(), members: Vec::new(), ..well };

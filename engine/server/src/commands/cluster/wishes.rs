@@ -100,7 +100,7 @@ pub(super) struct DemoteArgs {
 /// Remove a member from the cluster. Stop it afterwards
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  ringpit cluster remove 4\n\nIts number and its data directory can't be used again."
+    after_help = "Example:\n  ringpit cluster remove 4\n\nIt catches up with what it missed if it is added again."
 )]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
