@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use protocol::UserName;
+use rand::RngExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::passwords::Passwords;
@@ -43,10 +44,14 @@ pub(crate) struct Trio {
     toml: String,
 }
 
-/// Ports that nobody has now. They are all held until all are known.
+/// Ports that nobody has now, below those that the system gives to outgoing connections: a member that is down for a moment
+/// must find its own again. They are all held until all are known.
 fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    let mut held: Vec<TcpListener> = Vec::new();
+    while held.len() < count {
+        // One that somebody has is not taken.
+        held.extend(TcpListener::bind(("127.0.0.1", rand::rng().random_range(20_000..32_000))));
+    }
     held.iter().map(|listener| listener.local_addr().expect("a bound port").port()).collect()
 }
 
@@ -148,6 +153,12 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(40)..).unwrap_or_default();
+            println!("member {} logged last:\n{}", self.id, last.join("\n"));
+        }
         if let Some(child) = &self.child {
             // One that is paused can't be killed by its own signal handlers, but by this.
             let _ = kill_process(Pid::from_child(child), Signal::CONT);
