@@ -16,8 +16,6 @@ use crate::member::Member;
 
 /// Entries that may be on their way from the front ring to commitment at once.
 const IN_FLIGHT_MAX: usize = 8;
-/// A lease that was never given.
-pub const LEASE_NONE: u64 = 0;
 
 /// Whether and how this member leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +55,7 @@ impl Lead {
     pub fn new() -> Self {
         let shared = Shared {
             term: AtomicU64::new(0),
-            lease: AtomicU64::new(LEASE_NONE),
+            lease: AtomicU64::new(0),
             epoch: Instant::now(),
             leader: Mutex::new(None),
             changed: tokio::sync::watch::Sender::new(0),

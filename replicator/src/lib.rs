@@ -34,8 +34,7 @@ pub use consensus::{
     objection, plan_rebuild, prepare, raise, rebuild, seeded,
 };
 pub use lead::{
-    LEASE_NONE, Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled,
-    proposals,
+    Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled, proposals,
 };
 pub use member::{Member, MemberId};
 pub use transport::{CallFuture, Channel, Envelope, Transport, TransportError};

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use protocol::Sequence;
 use replicator::{Lead, ProposalReceiver};
@@ -198,5 +199,29 @@ impl JournalGauges {
     /// Everything up to here would survive a power cut. It goes back where a tail was removed.
     pub fn set_durable(&self, to: Sequence) {
         self.0.journal.reset_durable(to);
+    }
+}
+
+impl replicator::Feed for Feed {
+    fn push(&mut self, frames: &[u8]) -> usize {
+        Self::push(self, frames)
+    }
+
+    fn fed(&self) -> Sequence {
+        Self::fed(self)
+    }
+}
+
+impl replicator::JournalMonitor for JournalGauges {
+    fn appended(&mut self, frames: u64, took: Duration) {
+        self.record_append(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), frames);
+    }
+
+    fn space_low(&mut self, low: bool) {
+        self.set_space_low(low);
+    }
+
+    fn durable(&mut self, sequence: Sequence) {
+        self.set_durable(sequence);
     }
 }

@@ -20,7 +20,7 @@ use rand::RngExt;
 use replicator::{Cluster, ClusterOptions, Hooks, Lead, MemberStatus, Verdict, Versions, WriterHome};
 use snapshots::SnapshotStore;
 
-use self::adapters::{Fed, Folder, Leads, Monitor};
+use self::adapters::{Folder, Leads};
 use self::port::MembersPort;
 use self::provisioner::Provisioner;
 use crate::assembly;
@@ -138,9 +138,9 @@ impl MemberSide {
             journal: log.journal,
             summary: log.summary,
             applied,
-            feed: Box::new(Fed(feed)),
+            feed: Box::new(feed),
             proposals,
-            monitor: Box::new(Monitor(journal)),
+            monitor: Box::new(journal),
             snapshots: Arc::new(Folder(store)),
             lead: seat.lead.clone(),
             needed_from: Arc::clone(&seat.needed_from),

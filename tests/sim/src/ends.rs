@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use pipeline::{EngineView, JournalGauges};
+use pipeline::EngineView;
 use protocol::{Checkpoint, Sequence};
-use replicator::{Feed, Hooks, JournalMonitor, SnapshotFolder, Verdict};
+use replicator::{Feed, Hooks, SnapshotFolder, Verdict};
 use snapshots::SnapshotStore;
 
 use crate::ground::Ground;
@@ -32,20 +31,6 @@ impl Feed for Fed {
 
     fn fed(&self) -> Sequence {
         self.feed.fed()
-    }
-}
-
-pub(crate) struct Monitor(pub(crate) JournalGauges);
-
-impl JournalMonitor for Monitor {
-    fn appended(&mut self, frames: u64, took: Duration) {
-        self.0.record_append(took.as_nanos() as u64, frames);
-    }
-    fn space_low(&mut self, low: bool) {
-        self.0.set_space_low(low);
-    }
-    fn durable(&mut self, sequence: Sequence) {
-        self.0.set_durable(sequence);
     }
 }
 

@@ -26,7 +26,7 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::edge::{Edge, Given, Notices, Parts, ToServer};
-use crate::ends::{Fed, Folder, Monitor, hooks, keep_first};
+use crate::ends::{Fed, Folder, hooks, keep_first};
 use crate::ground::Ground;
 use crate::post::{AnswerTo, Cable, Post};
 use crate::trace::{Trace, lock};
@@ -294,7 +294,7 @@ impl MemberProcess {
             applied,
             feed: Box::new(Fed { member: birth.id, feed, ground: ground.clone() }),
             proposals,
-            monitor: Box::new(Monitor(gauges)),
+            monitor: Box::new(gauges),
             snapshots: Arc::new(Folder(store)),
             lead: lead.clone(),
             needed_from,

@@ -1,43 +1,9 @@
-//! The engine's, the snapshots' and the gateway's ends in the words of the replicator, and the other way round. Nothing is
-//! decided here.
-
-use std::time::Duration;
+//! The snapshots' and the gateway's ends in the words of the replicator, and the other way round. Nothing is decided here.
 
 use gateway::Leadership;
-use pipeline::JournalGauges;
 use protocol::{Sequence, Term};
-use replicator::{Feed, JournalMonitor, Lead, MemberId, SnapshotFolder};
+use replicator::{Lead, MemberId, SnapshotFolder};
 use snapshots::SnapshotStore;
-
-/// Where committed frames go.
-pub(super) struct Fed(pub(super) pipeline::Feed);
-
-impl Feed for Fed {
-    fn push(&mut self, frames: &[u8]) -> usize {
-        self.0.push(frames)
-    }
-
-    fn fed(&self) -> Sequence {
-        self.0.fed()
-    }
-}
-
-/// What is measured of the journal.
-pub(super) struct Monitor(pub(super) JournalGauges);
-
-impl JournalMonitor for Monitor {
-    fn appended(&mut self, frames: u64, took: Duration) {
-        self.0.record_append(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), frames);
-    }
-
-    fn space_low(&mut self, low: bool) {
-        self.0.set_space_low(low);
-    }
-
-    fn durable(&mut self, sequence: Sequence) {
-        self.0.set_durable(sequence);
-    }
-}
 
 /// The snapshots that can be sent to others.
 pub(super) struct Folder(pub(super) SnapshotStore);
