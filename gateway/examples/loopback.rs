@@ -168,9 +168,7 @@ fn order(id: u64) -> FrameWriter {
         quantity: Quantity(10),
         account: AccountId(0),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     });
     let (session, connection) = (SessionId::SYSTEM, ConnectionId(0));
     let command = Command { session, connection, request_id: RequestId(id), timestamp: Timestamp(0), body };

@@ -9,6 +9,7 @@ use protocol::{
 use crate::exchange::{Exchange, RULEBOOK_VERSION, Request};
 use crate::instruments::{self, Instrument};
 use crate::outbox::{EventSink, Outbox};
+use crate::version;
 
 /// The most that each capacity may be: what 32-bit places and the index have room for, with some to spare.
 pub const CAPACITIES_MAX: Capacities = Capacities {
@@ -30,6 +31,7 @@ impl Exchange {
         if !self.sessions.get(request.session).is_operator() {
             return Err(RejectReason::NotAuthorized);
         }
+        self.offered(version::of_request(body))?;
         let (kind, instrument) = match body {
             Body::EndOfDay => {
                 self.end_of_day(request, out);
@@ -59,7 +61,7 @@ impl Exchange {
                 self.disconnect_user(*session, out)?;
                 (FrameKind::DisconnectUser, InstrumentId(0))
             }
-            _ => return Err(RejectReason::NotAuthorized),
+            _ => return Err(RejectReason::OptionNotOffered),
         };
         self.admin_done(request, kind, instrument, out);
         Ok(())
@@ -223,7 +225,7 @@ impl Exchange {
                 to: self.sessions.report(session),
                 order_id: order.order_id,
                 client_order_id: order.client_order_id,
-                price: order.price,
+                price: Some(order.price),
                 leaves_quantity: Quantity(order.leaves),
                 cum_quantity: Quantity(order.cum),
                 instrument: self.instruments.get(order.instrument).definition.instrument,

@@ -40,11 +40,12 @@ impl Handle {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Order {
-    /// Price at which it rests.
+    /// Price at which it rests. Of a special order that has none at present: zero, and its extra says so.
     pub(crate) price: Price,
-    /// Never zero while the order lives.
+    /// What of it is open in its queue. Never zero while the order rests. Of an iceberg: the shown part; the reserve is in
+    /// its extra.
     pub(crate) leaves: u64,
-    /// Executed so far; `leaves + cum` is the order's total quantity and fits.
+    /// Executed so far; with all that is open it is the order's total quantity and fits.
     pub(crate) cum: u64,
     pub(crate) order_id: OrderId,
     pub(crate) client_order_id: ClientOrderId,
@@ -59,7 +60,16 @@ pub(crate) struct Order {
     pub(crate) prev: Handle,
     pub(crate) side: Side,
     pub(crate) time_in_force: TimeInForce,
-    pub(crate) flags: OrderFlags,
+    /// Byte of the flags.
+    pub(crate) flag_bits: u8,
+    /// It has an [`Extra`](crate::extras::Extra): nothing about it may be assumed from this line alone.
+    pub(crate) special: bool,
+}
+
+impl Order {
+    pub(crate) fn flags(&self) -> OrderFlags {
+        OrderFlags::from_byte(self.flag_bits).unwrap_or_default()
+    }
 }
 
 const _: () = assert!(size_of::<Order>() == 64, "a live order is one cache line");
@@ -73,6 +83,8 @@ pub(crate) struct Links {
     pub(crate) older: Handle,
     /// Its current text id.
     pub(crate) name: Handle,
+    /// Place of its extra; only of special orders.
+    pub(crate) extra: Handle,
 }
 
 #[derive(Debug)]
@@ -103,7 +115,8 @@ impl Arena {
 
     /// Takes an order in. The caller keeps within the capacity, which is below the range of handles.
     pub(crate) fn allocate(&mut self, order: Order) -> Handle {
-        let links = Links { younger: Handle::NONE, older: Handle::NONE, name: Handle::NONE };
+        let links =
+            Links { younger: Handle::NONE, older: Handle::NONE, name: Handle::NONE, extra: Handle::NONE };
         self.live += 1;
         if self.free.is_some() {
             let handle = self.free;

@@ -4,8 +4,8 @@
 //! the chain: what one event adds to the chain's latency is a few cycles, however many fields it has.
 
 use protocol::{
-    Accepted, Added, Canceled, Event, Executed, InstrumentDefinition, LoggedIn, Rejected, Replaced,
-    StreamHash, Trade, UserDefinition,
+    Accepted, Added, Amount, Canceled, Currency, Event, Executed, InstrumentDefinition, LoggedIn, Price,
+    RejectReason, Rejected, Replaced, Side, StreamHash, Trade, UserDefinition,
 };
 
 /// Words of a lane.
@@ -113,7 +113,7 @@ fn trade(hash: &mut StreamHash, e: &Trade) {
             e.taker_order_id.0,
             e.price.0 as u64,
             e.quantity.0,
-            halves(e.instrument.0, e.taker_side.to_byte().into()),
+            halves(e.instrument.0, e.taker_side.map_or(0, Side::to_byte).into()),
         ],
     );
 }
@@ -137,11 +137,14 @@ fn canceled(hash: &mut StreamHash, e: &Canceled) {
             e.request_id.0,
             e.order_id.0,
             e.client_order_id.0,
-            e.price.0 as u64,
+            e.resting_price.map_or(0, |price| price.0) as u64,
             e.canceled_quantity.0,
             e.cum_quantity.0,
             halves(e.instrument.0, e.account.0),
-            halves(e.to.session.0, bytes([e.side.to_byte(), e.reason.to_byte(), 0, 0])),
+            halves(
+                e.to.session.0,
+                bytes([e.side.to_byte(), e.reason.to_byte(), e.resting_price.is_none().into(), 0]),
+            ),
         ],
     );
 }
@@ -156,11 +159,14 @@ fn replaced(hash: &mut StreamHash, e: &Replaced) {
             e.request_id.0,
             e.order_id.0,
             e.client_order_id.0,
-            e.price.0 as u64,
+            e.price.map_or(0, |price| price.0) as u64,
             e.quantity.0,
             e.cum_quantity.0,
             halves(e.instrument.0, e.account.0),
-            halves(e.to.session.0, bytes([e.side.to_byte(), e.kept_place.into(), 0, 0])),
+            halves(
+                e.to.session.0,
+                bytes([e.side.to_byte(), e.kept_place.into(), e.price.is_none().into(), 0]),
+            ),
         ],
     );
 }
@@ -180,11 +186,14 @@ fn fold_other(hash: &mut StreamHash, event: &Event) {
                 e.to.number.0,
                 e.order_id.0,
                 e.client_order_id.0,
-                e.price.0 as u64,
+                e.price.map_or(0, |price| price.0) as u64,
                 e.leaves_quantity.0,
                 e.cum_quantity.0,
                 halves(e.instrument.0, e.account.0),
-                halves(e.to.session.0, bytes([e.side.to_byte(), e.reason.to_byte(), 0, 0])),
+                halves(
+                    e.to.session.0,
+                    bytes([e.side.to_byte(), e.reason.to_byte(), e.price.is_none().into(), 0]),
+                ),
             ],
         ),
         Event::Expired(e) => fold(
@@ -203,21 +212,27 @@ fn fold_other(hash: &mut StreamHash, event: &Event) {
                 halves(e.to.session.0, bytes([e.side.to_byte(), e.reason.to_byte(), 0, 0])),
             ],
         ),
-        Event::OrderStatus(e) => fold(
-            hash,
-            11,
-            [
-                e.to.number.0,
-                e.request_id.0,
-                e.order_id.0,
-                e.client_order_id.0,
-                e.price.0 as u64,
-                e.leaves_quantity.0,
-                e.cum_quantity.0,
-                halves(e.instrument.0, e.account.0),
-                halves(e.to.session.0, bytes([e.side.to_byte(), e.status.to_byte(), 0, 0])),
-            ],
-        ),
+        Event::OrderStatus(e) => {
+            let missing = bytes([e.side.to_byte(), e.status.to_byte(), e.price.is_none().into(), 0]);
+            fold(
+                hash,
+                11,
+                [
+                    e.to.number.0,
+                    e.request_id.0,
+                    e.order_id.0,
+                    e.client_order_id.0,
+                    e.price.map_or(0, |price| price.0) as u64,
+                    e.leaves_quantity.0,
+                    e.cum_quantity.0,
+                    halves(e.instrument.0, e.account.0),
+                    halves(e.to.session.0, missing),
+                ],
+            );
+            if let Some(stop_price) = e.stop_price {
+                hash.word(stop_price.0 as u64);
+            }
+        }
         Event::MassCanceled(e) => {
             fold(hash, 12, [e.to.number.0, e.request_id.0, e.orders, e.to.session.0.into()]);
         }
@@ -279,6 +294,155 @@ fn fold_venue(hash: &mut StreamHash, event: &Event) {
             fold(hash, 20, [halves(session.0, connection.0), reason.to_byte().into()]);
         }
         Event::DayStarted(day) => fold(hash, 21, [day.0.into()]),
+        rules => fold_rules(hash, rules),
+    }
+}
+
+/// A wide number as two words.
+fn wide(amount: Amount) -> [u64; 2] {
+    let bits = amount.get() as u128;
+    [(bits >> 64) as u64, bits as u64]
+}
+
+/// An optional price as two words.
+fn optional(price: Option<Price>) -> [u64; 2] {
+    [price.is_some().into(), price.map_or(0, |price| price.0) as u64]
+}
+
+fn text(currency: Currency) -> u64 {
+    u64::from_le_bytes(*currency.as_padded())
+}
+
+/// The events of version 2 of the rulebook.
+fn fold_rules(hash: &mut StreamHash, event: &Event) {
+    match event {
+        Event::Triggered(e) => {
+            let [priced, price] = optional(e.price);
+            fold(
+                hash,
+                22,
+                [
+                    e.to.number.0,
+                    e.order_id.0,
+                    e.client_order_id.0,
+                    e.stop_price.0 as u64,
+                    price,
+                    e.leaves_quantity.0,
+                    halves(e.instrument.0, e.account.0),
+                    halves(e.to.session.0, bytes([e.side.to_byte(), priced as u8, 0, 0])),
+                ],
+            );
+        }
+        Event::MassQuoted(e) => {
+            let reason = |reason: Option<RejectReason>| reason.map_or(0, RejectReason::to_byte);
+            let detail = bytes([e.bids, e.asks, reason(e.bid_reason), reason(e.ask_reason)]);
+            fold(
+                hash,
+                23,
+                [
+                    e.to.number.0,
+                    e.request_id.0,
+                    halves(e.instrument.0, e.account.0),
+                    halves(e.to.session.0, detail),
+                ],
+            );
+        }
+        Event::Settled(e) => {
+            let [upper, lower] = wide(e.fee);
+            fold(
+                hash,
+                24,
+                [
+                    e.to.number.0,
+                    e.trade_id.0,
+                    e.client_order_id.0,
+                    upper,
+                    lower,
+                    e.position as u64,
+                    halves(e.instrument.0, e.account.0),
+                    halves(e.to.session.0, e.side.to_byte().into()),
+                ],
+            );
+        }
+        Event::TradeRevised(e) => {
+            let [corrected, price] = optional(e.new_price);
+            fold(
+                hash,
+                25,
+                [
+                    e.to.number.0,
+                    e.trade_id.0,
+                    e.client_order_id.0,
+                    e.quantity.0,
+                    e.old_price.0 as u64,
+                    price,
+                    halves(e.instrument.0, e.account.0),
+                    halves(e.to.session.0, bytes([e.side.to_byte(), corrected as u8, 0, 0])),
+                ],
+            );
+        }
+        other => fold_answer(hash, other),
+    }
+}
+
+/// Answers about accounts and instruments, and what operators set.
+fn fold_answer(hash: &mut StreamHash, event: &Event) {
+    match event {
+        Event::Balance(e) => {
+            let ([total_upper, total], [held_upper, held]) = (wide(e.total), wide(e.held));
+            let who = halves(e.to.session.0, e.account.0);
+            fold(
+                hash,
+                26,
+                [e.to.number.0, e.request_id.0, who, text(e.currency), total_upper, total, held_upper, held],
+            );
+        }
+        Event::Position(e) => {
+            let [upper, lower] = wide(e.cost);
+            fold(
+                hash,
+                27,
+                [
+                    e.to.number.0,
+                    e.request_id.0,
+                    halves(e.to.session.0, e.account.0),
+                    e.instrument.0.into(),
+                    e.quantity as u64,
+                    upper,
+                    lower,
+                    e.open_buy,
+                    e.open_sell,
+                ],
+            );
+        }
+        Event::InstrumentState(e) => {
+            let prices = [optional(e.last_price), optional(e.reference_price), optional(e.mark_price)];
+            fold(
+                hash,
+                28,
+                [
+                    e.to.number.0,
+                    e.request_id.0,
+                    halves(e.to.session.0, e.instrument.0),
+                    e.phase.to_byte().into(),
+                    prices[0][0] | prices[1][0] << 1 | prices[2][0] << 2,
+                    prices[0][1],
+                    prices[1][1],
+                    prices[2][1],
+                    e.open_interest,
+                ],
+            );
+        }
+        Event::Configured(e) => fold(hash, 29, [e.kind as u64, e.id.into(), e.digest]),
+        Event::Indicative(e) => {
+            let [priced, price] = optional(e.price);
+            let detail = bytes([priced as u8, e.surplus_side.map_or(0, Side::to_byte), 0, 0]);
+            fold(hash, 30, [halves(e.instrument.0, detail), price, e.quantity.0, e.surplus.0]);
+        }
+        Event::MarginCall(e) => {
+            let ([equity_upper, equity], [upper, lower]) = (wide(e.equity), wide(e.maintenance));
+            fold(hash, 31, [e.account.0.into(), text(e.currency), equity_upper, equity, upper, lower]);
+        }
         Event::Accepted(_)
         | Event::Rejected(_)
         | Event::Executed(_)
@@ -293,6 +457,17 @@ fn fold_venue(hash: &mut StreamHash, event: &Event) {
         | Event::Added(_)
         | Event::Reduced(_)
         | Event::Trade(_)
+        | Event::PhaseChanged(..)
+        | Event::InstrumentDefined(_)
+        | Event::UserDefined(_)
+        | Event::LoggedIn(_)
+        | Event::LoginRefused(_)
+        | Event::ConnectionEnded(..)
+        | Event::DayStarted(_)
+        | Event::Triggered(_)
+        | Event::MassQuoted(_)
+        | Event::Settled(_)
+        | Event::TradeRevised(_)
         | Event::Checkpoint(_) => {}
     }
 }

@@ -128,12 +128,13 @@ impl Exchange {
                     prev: Handle::NONE,
                     side: taker.side,
                     time_in_force: order.time_in_force,
-                    flags: order.flags,
+                    flag_bits: order.flags.to_byte(),
+                    special: false,
                 };
                 let handle = self.orders.admit(&mut self.sessions, resting, request.name);
                 self.rest(place, handle, out);
             }
-            (Some(_), TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill) => {
+            (Some(_), _) => {
                 self.expire_taker(order.instrument, &taker, ExpireReason::ImmediateOrCancel, out);
             }
         }
@@ -147,9 +148,6 @@ impl Exchange {
         order: &NewOrder,
         out: &mut Outbox<'_, S>,
     ) -> Result<(u32, bool), RejectReason> {
-        if order.stop_price.is_some() || order.display_quantity.is_some() || order.expire_time.is_some() {
-            return Err(RejectReason::OptionNotOffered);
-        }
         let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
         self.check_trading(place, out)?;
         let is_limit = order.order_type == OrderType::Limit;
@@ -209,7 +207,8 @@ impl Exchange {
         self.check_trading(order.instrument, out)?;
         let instrument = self.instruments.get(order.instrument);
         instrument.check_quantity(replace.quantity)?;
-        instrument.check_price(replace.price)?;
+        let price = replace.price.ok_or(RejectReason::OptionsConflict)?;
+        instrument.check_price(price)?;
         let total = replace.quantity.0;
         if total < order.cum {
             return Err(RejectReason::TooLate);
@@ -218,13 +217,13 @@ impl Exchange {
             self.cancel(handle, CancelReason::ReplacedToExecuted, request.id, out);
             return Ok(());
         }
-        let keeps_place = replace.price == order.price && total - order.cum <= order.leaves;
-        let trades = !keeps_place && instrument.book.would_trade(order.side, Some(replace.price));
-        if trades && order.flags.post_only {
+        let keeps_place = price == order.price && total - order.cum <= order.leaves;
+        let trades = !keeps_place && instrument.book.would_trade(order.side, Some(price));
+        if trades && order.flags().post_only {
             return Err(RejectReason::PostOnlyWouldTrade);
         }
         if !keeps_place && !trades {
-            self.check_replaced_level(&order, replace.price)?;
+            self.check_replaced_level(&order, price)?;
         }
         self.emit_name(request, out);
         if let Some(name) = request.name {
@@ -246,7 +245,7 @@ impl Exchange {
         if keeps_place {
             self.reduce(handle, total - order.cum, out);
         } else {
-            self.reenter(handle, request, replace, trades, out);
+            self.reenter(handle, request, (price, total), trades, out);
         }
         Ok(())
     }
@@ -279,7 +278,7 @@ impl Exchange {
         &mut self,
         handle: Handle,
         request: &Request,
-        replace: &ReplaceOrder,
+        (price, total): (Price, u64),
         trades: bool,
         out: &mut Outbox<'_, S>,
     ) {
@@ -301,8 +300,8 @@ impl Exchange {
             client_order_id: order.client_order_id,
             account: order.account,
             side: order.side,
-            limit: Some(replace.price),
-            leaves: replace.quantity.0 - order.cum,
+            limit: Some(price),
+            leaves: total - order.cum,
             cum: order.cum,
         };
         if trades {
@@ -313,7 +312,7 @@ impl Exchange {
             return;
         }
         let order = self.orders.arena.get_mut(handle);
-        order.price = replace.price;
+        order.price = price;
         order.leaves = taker.leaves;
         order.cum = taker.cum;
         let place = order.instrument;
@@ -363,7 +362,7 @@ impl Exchange {
                 price: maker.price,
                 quantity: Quantity(quantity),
                 instrument: id,
-                taker_side: taker.side,
+                taker_side: Some(taker.side),
             };
             out.emit(Event::Executed(taker.execution(self.sessions.report(taker.session), &trade)));
             out.emit(Event::Executed(maker_execution(self.sessions.report(maker.session), &maker, &trade)));

@@ -16,6 +16,7 @@ use crate::instruments::Instruments;
 use crate::orders::Orders;
 use crate::outbox::{EventSink, Outbox};
 use crate::sessions::{SYSTEM, Session, Sessions};
+use crate::version;
 
 /// Live orders from which looking ahead pays: fewer are in the second-level cache anyway.
 const LOOK_AHEAD_FROM: u32 = 1 << 15;
@@ -32,7 +33,7 @@ pub struct Divergence {
 }
 
 /// Newest version of the rules that this program knows. A log that switches to a newer one needs a newer program.
-pub const RULEBOOK_VERSION: u32 = 1;
+pub const RULEBOOK_VERSION: u32 = 2;
 
 /// The log switches to rules that this program doesn't know. The command that does it was not applied, and the process
 /// must stop.
@@ -210,6 +211,7 @@ impl Exchange {
         match &command.body {
             Body::NewOrder(order) => {
                 self.name(&mut request, order.cl_ord_id.as_ref())?;
+                self.offered(version::of_order(order))?;
                 self.new_order(&request, order, out)
             }
             Body::CancelOrder(cancel) => {
@@ -218,6 +220,7 @@ impl Exchange {
             }
             Body::ReplaceOrder(replace) => {
                 self.name(&mut request, replace.cl_ord_id.as_ref())?;
+                self.offered(version::of_replace(replace))?;
                 self.replace_order(&request, replace, out)
             }
             Body::OrderStatus(status) => {
@@ -225,6 +228,11 @@ impl Exchange {
                 self.order_status(&request, status, out)
             }
             Body::MassCancel(cancel) => self.mass_cancel(&request, cancel, out),
+            Body::MassQuote(_) => {
+                self.name(&mut request, None)?;
+                self.offered(2)?;
+                Err(RejectReason::OptionNotOffered)
+            }
             Body::Start => {
                 self.only_system(session)?;
                 self.start(out);
@@ -262,6 +270,12 @@ impl Exchange {
             request.name = Some(self.orders.names.claim(request.session, text, capacity)?);
         }
         Ok(())
+    }
+
+    /// The version of the rulebook that knows what is asked is in force.
+    #[inline]
+    pub(crate) fn offered(&self, version: u32) -> Result<(), RejectReason> {
+        if version <= self.rulebook_version { Ok(()) } else { Err(RejectReason::OptionNotOffered) }
     }
 
     fn only_system(&self, session: u32) -> Result<(), RejectReason> {
@@ -341,8 +355,14 @@ impl Exchange {
             return Err(RejectReason::InstrumentStopped);
         }
         match instrument.phase {
-            Phase::Continuous => Ok(()),
+            Phase::Continuous
+            | Phase::PreOpen
+            | Phase::OpeningAuction
+            | Phase::VolatilityAuction
+            | Phase::ClosingAuction => Ok(()),
             Phase::Halted => Err(RejectReason::InstrumentHalted),
+            Phase::CancelOnly => Err(RejectReason::CancelOnly),
+            Phase::Closed | Phase::Delisted => Err(RejectReason::InstrumentClosed),
         }
     }
 }
@@ -384,10 +404,32 @@ impl Parts {
             Body::MassCancel(cancel) => {
                 parts(FrameKind::MassCancel, cancel.instrument.unwrap_or_default(), None, None)
             }
+            Body::MassQuote(quote) => parts(FrameKind::MassQuote, quote.instrument, None, None),
             Body::PutInstrument(definition) => {
                 parts(FrameKind::PutInstrument, definition.instrument, None, None)
             }
             Body::SetPhase(instrument, _) => parts(FrameKind::SetPhase, *instrument, None, None),
+            Body::PutRules(instrument, _) => parts(FrameKind::PutRules, *instrument, None, None),
+            Body::PutTickTable(instrument, _) => parts(FrameKind::PutTickTable, *instrument, None, None),
+            Body::SchedulePhase(instrument, ..) => parts(FrameKind::SchedulePhase, *instrument, None, None),
+            Body::ClearSchedule(instrument) => parts(FrameKind::ClearSchedule, *instrument, None, None),
+            Body::SetPrice(instrument, ..) => parts(FrameKind::SetPrice, *instrument, None, None),
+            Body::Delist(instrument) => parts(FrameKind::Delist, *instrument, None, None),
+            Body::SetFees(instrument, ..) => parts(FrameKind::SetFees, *instrument, None, None),
+            Body::SetLimits(_, instrument, _) => {
+                parts(FrameKind::SetLimits, instrument.unwrap_or_default(), None, None)
+            }
+            Body::QueryInstrument(instrument) => parts(FrameKind::QueryInstrument, *instrument, None, None),
+            Body::SetSeed(_) => plain(FrameKind::SetSeed),
+            Body::PutCurrency(..) => plain(FrameKind::PutCurrency),
+            Body::PutAccount(_) => plain(FrameKind::PutAccount),
+            Body::SetParticipant(..) => plain(FrameKind::SetParticipant),
+            Body::SetThrottle(..) => plain(FrameKind::SetThrottle),
+            Body::Transfer(_) => plain(FrameKind::Transfer),
+            Body::Kill(..) => plain(FrameKind::Kill),
+            Body::BustTrade(_) => plain(FrameKind::BustTrade),
+            Body::CorrectTrade(..) => plain(FrameKind::CorrectTrade),
+            Body::QueryAccount(_) => plain(FrameKind::QueryAccount),
             Body::Login(_) => plain(FrameKind::Login),
             Body::Logout => plain(FrameKind::Logout),
             Body::Disconnect(_) => plain(FrameKind::Disconnect),

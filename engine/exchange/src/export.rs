@@ -96,7 +96,7 @@ impl Exchange {
             instrument: self.instruments.get(order.instrument).definition.instrument.0,
             side: order.side.to_byte(),
             time_in_force: order.time_in_force.to_byte(),
-            flags: order.flags.to_byte(),
+            flags: order.flag_bits,
         }
     }
 }

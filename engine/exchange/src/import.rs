@@ -414,6 +414,7 @@ fn order_of(record: &OrderRecord, instrument: u32, session: u32) -> Result<Order
         prev: Handle::NONE,
         side: Side::from_byte(record.side).ok_or(ImportError::Field("side"))?,
         time_in_force,
-        flags: OrderFlags::from_byte(record.flags).ok_or(ImportError::Field("flags"))?,
+        flag_bits: OrderFlags::from_byte(record.flags).ok_or(ImportError::Field("flags"))?.to_byte(),
+        special: false,
     })
 }

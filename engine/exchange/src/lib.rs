@@ -36,6 +36,7 @@ mod record;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod version;
 mod views;
 
 pub use admin::CAPACITIES_MAX;

@@ -30,9 +30,7 @@ fn order(side: Side, price: i64) -> Body {
         quantity: Quantity(5),
         account: AccountId(0),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     })
 }
 

@@ -244,7 +244,7 @@ impl Exchange {
             leaves_quantity: Quantity(order.leaves),
             cum_quantity: Quantity(order.cum),
             time_in_force: order.time_in_force,
-            flags: order.flags,
+            flags: order.flags(),
         }
     }
 }

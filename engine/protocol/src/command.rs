@@ -4,9 +4,9 @@
 //!
 //! | kind | body |
 //! |---|---|
-//! | NewOrder | price i64 @0 (0 for a market order), quantity u64 @8, account u32 @16, side u8 @20, order_type u8 @21, time_in_force u8 @22, flags u8 @23; options ClOrdId, StopPrice, DisplayQuantity, ExpireTime |
+//! | NewOrder | price i64 @0 (0 for a market order), quantity u64 @8, account u32 @16, side u8 @20, order_type u8 @21, time_in_force u8 @22, flags u8 @23; options ClOrdId and those of [`Terms`] |
 //! | CancelOrder | client_order_id u64 @0 (0 where OrigClOrdId names the order), side u8 @8; options ClOrdId, OrigClOrdId |
-//! | ReplaceOrder | client_order_id u64 @0, price i64 @8, quantity u64 @16 (the new total), side u8 @24; options ClOrdId, OrigClOrdId |
+//! | ReplaceOrder | client_order_id u64 @0, price i64 @8, quantity u64 @16 (the new total), side u8 @24; options ClOrdId, OrigClOrdId, StopPrice, DisplayQuantity, Unpriced |
 //! | MassCancel | scope u8 @0, side u8 @1 (0 where the scope has none), session u32 @2 (0 = the sender's own; another one is for operators) |
 //! | OrderStatus | client_order_id u64 @0; option OrigClOrdId |
 //! | Login | trading_day u32 @0 (0 = the current one) |
@@ -19,6 +19,9 @@
 //! | SetPhase | phase u8 @0 |
 //! | PutUser | session u32 @0, grace_ms u32 @4, name 6 @8, scheme u8 @14, role u8 @15, salt 16 @16, hash 32 @32, enabled u8 @64, cancel_on_disconnect u8 @65 |
 //! | DisconnectUser | session u32 @0 |
+//!
+//! Bodies of the kinds from version 2 of the rulebook on are in `docs/native-order-entry.md`, and beside their structs. All
+//! administrative kinds take the option Why, which is for readers of the log: it is checked and not decoded.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{I64, U32, U64};
@@ -27,11 +30,15 @@ use crate::admin::{CapacitiesBody, InstrumentBody, UserBody};
 use crate::frame::Options;
 use crate::layout::layout;
 use crate::{
-    AccountId, Capacities, ClOrdId, ClientOrderId, ConnectionId, DecodeError, EndReason, FrameHeader,
-    FrameKind, FrameWriter, HEADER_LENGTH, InstrumentDefinition, InstrumentId, MassCancelScope, OrderFlags,
-    OrderType, Phase, Price, Quantity, RequestId, Sequence, SessionId, Side, TimeInForce, Timestamp, TlvType,
-    TradingDay, UserDefinition,
+    AccountDefinition, AccountGroup, AccountId, Capacities, ClOrdId, ClientOrderId, ConnectionId, Currency,
+    DecodeError, EndReason, Fees, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH, InstrumentDefinition,
+    InstrumentId, InstrumentRules, KillTarget, Limits, MassCancelScope, MassQuote, OrderFlags, OrderType,
+    ParticipantId, Phase, Price, PriceKind, Quantity, RequestId, Sequence, SessionId, Side, StreamHash,
+    Terms, Throttle, TickTable, TimeInForce, Timestamp, TlvType, TradeId, TradingDay, Transfer,
+    UserDefinition, WHY_LENGTH_MAX,
 };
+
+mod rules;
 
 /// One decoded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +70,8 @@ pub enum Body {
     MassCancel(MassCancel),
     /// Ask for an order's state.
     OrderStatus(OrderStatusRequest),
+    /// Replace quotes by a ladder.
+    MassQuote(MassQuote),
     /// A connection wants the session.
     Login(LoginRequest),
     /// The client logged out.
@@ -87,6 +96,44 @@ pub enum Body {
     PutUser(UserDefinition),
     /// End a user's connection.
     DisconnectUser(SessionId),
+    /// Set an instrument's rules.
+    PutRules(InstrumentId, InstrumentRules),
+    /// Set an instrument's tick table.
+    PutTickTable(InstrumentId, TickTable),
+    /// Schedule a phase for a time.
+    SchedulePhase(InstrumentId, Timestamp, Phase),
+    /// Forget what is scheduled.
+    ClearSchedule(InstrumentId),
+    /// Set a reference or mark price.
+    SetPrice(InstrumentId, PriceKind, Price),
+    /// Close an instrument for good.
+    Delist(InstrumentId),
+    /// Set an instrument's fees for a group of accounts.
+    SetFees(InstrumentId, AccountGroup, Fees),
+    /// Set an account's limits, for an instrument or for all that have none of their own.
+    SetLimits(AccountId, Option<InstrumentId>, Limits),
+    /// Set the seed of what is drawn.
+    SetSeed(u64),
+    /// Create a currency with its number of decimals.
+    PutCurrency(Currency, u8),
+    /// Create or change an account.
+    PutAccount(AccountDefinition),
+    /// Give a user its participant; 0 takes it away.
+    SetParticipant(SessionId, ParticipantId),
+    /// Bound a session's messages.
+    SetThrottle(SessionId, Throttle),
+    /// Deposit or withdraw.
+    Transfer(Transfer),
+    /// Stop trading, or lift that.
+    Kill(KillTarget, bool),
+    /// Take a trade back.
+    BustTrade(TradeId),
+    /// Give a trade another price.
+    CorrectTrade(TradeId, Price),
+    /// Ask for balances and positions; account 0 is the venue's own fees.
+    QueryAccount(AccountId),
+    /// Ask for prices and open interest.
+    QueryInstrument(InstrumentId),
 }
 
 /// A new order.
@@ -110,12 +157,8 @@ pub struct NewOrder {
     pub account: AccountId,
     /// Text id, unique in the session's trading day.
     pub cl_ord_id: Option<ClOrdId>,
-    /// Price at which it becomes active.
-    pub stop_price: Option<Price>,
-    /// Quantity shown at a time.
-    pub display_quantity: Option<Quantity>,
-    /// When it expires.
-    pub expire_time: Option<Timestamp>,
+    /// What few orders have.
+    pub terms: Terms,
 }
 
 /// How a request names an order of its own session.
@@ -145,10 +188,14 @@ pub struct ReplaceOrder {
     pub order: OrderKey,
     /// The order's side, where the sender gives it; a wrong one is a reject.
     pub side: Option<Side>,
-    /// New limit price.
-    pub price: Price,
+    /// New limit price; `None` for an order that has none.
+    pub price: Option<Price>,
     /// New total quantity, executions included, as in FIX.
     pub quantity: Quantity,
+    /// New stop price, where it is to be another one.
+    pub stop_price: Option<Price>,
+    /// New display quantity, where it is to be another one.
+    pub display: Option<Quantity>,
     /// Text id of the request; the order's current one once it is accepted.
     pub cl_ord_id: Option<ClOrdId>,
 }
@@ -317,7 +364,37 @@ impl Command {
             Body::DisconnectUser(session) => {
                 writer(FrameKind::DisconnectUser).body(&SessionBody { session: session.0.into() })
             }
+            Body::MassQuote(quote) => quote.write(writer(FrameKind::MassQuote)),
+            body => rules::encode(body, writer)?,
         })
+    }
+
+    /// The same frame with the text that says why; `None` where [`encode`](Self::encode) gives none, or the text is empty,
+    /// too long, or for a kind that takes none.
+    #[must_use]
+    pub fn encode_because(&self, why: &str) -> Option<FrameWriter> {
+        let fits = !why.is_empty() && why.len() <= WHY_LENGTH_MAX;
+        let frame = self.encode()?.option(TlvType::Why, fits.then_some(why.as_bytes()));
+        (fits && Self::try_decode(frame.as_bytes()).is_ok()).then_some(frame)
+    }
+
+    /// The text of a frame that says why its request was made.
+    #[must_use]
+    pub fn why(frame: &[u8]) -> Option<&str> {
+        let header = FrameHeader::read(frame).ok()?;
+        let body = frame.get(HEADER_LENGTH..header.length())?;
+        let options = body.get(rules::fixed_length(header.kind()?, body)?..)?;
+        std::str::from_utf8(Options::read(options).ok()?.get(TlvType::Why)?).ok()
+    }
+
+    /// Hash of the request without its sender, its time and its text: what [`Configured`](crate::Configured) carries.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hash = StreamHash::default();
+        if let Some(frame) = self.encode() {
+            hash.bytes(&frame.as_bytes()[28..]);
+        }
+        hash.value()
     }
 
     fn of(header: &FrameHeader, body: Body) -> Self {
@@ -345,7 +422,16 @@ where
     T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout,
 {
     let (fixed, options) = fixed::<T>(body)?;
-    if options.has_other_than(&[]) { Err(DecodeError::Option) } else { Ok(fixed) }
+    check_why(&options)?;
+    Ok(fixed)
+}
+
+/// The only option of an administrative request is a good text.
+fn check_why(options: &Options<'_>) -> Result<(), DecodeError> {
+    let is_good = options.get(TlvType::Why).is_none_or(|text| {
+        !text.is_empty() && text.len() <= WHY_LENGTH_MAX && std::str::from_utf8(text).is_ok()
+    });
+    if options.has_other_than(&[TlvType::Why]) || !is_good { Err(DecodeError::Option) } else { Ok(()) }
 }
 
 fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Body, DecodeError> {
@@ -364,8 +450,12 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
         }
         FrameKind::Logout if body.is_empty() => Body::Logout,
         FrameKind::Start if body.is_empty() => Body::Start,
-        FrameKind::EndOfDay if body.is_empty() => Body::EndOfDay,
-        FrameKind::Logout | FrameKind::Start | FrameKind::EndOfDay => return Err(DecodeError::Option),
+        FrameKind::Logout | FrameKind::Start => return Err(DecodeError::Option),
+        FrameKind::EndOfDay => {
+            check_why(&Options::read(body)?)?;
+            Body::EndOfDay
+        }
+        FrameKind::MassQuote => Body::MassQuote(MassQuote::read(header, body)?),
         FrameKind::Disconnect => Body::Disconnect(
             EndReason::from_byte(bare::<ByteBody>(body)?.value).ok_or(DecodeError::Field("reason"))?,
         ),
@@ -392,7 +482,7 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
         FrameKind::DisconnectUser => {
             Body::DisconnectUser(SessionId(bare::<SessionBody>(body)?.session.get()))
         }
-        _ => return Err(DecodeError::Kind),
+        kind => rules::decode(kind, header, body)?,
     })
 }
 
@@ -425,23 +515,35 @@ fn optional_side(byte: u8) -> Result<Option<Side>, DecodeError> {
     }
 }
 
+/// Every option that a new order takes.
+const NEW_ORDER_TLVS: [TlvType; Terms::TLVS.len() + 1] = {
+    let mut tlvs = [TlvType::ClOrdId; Terms::TLVS.len() + 1];
+    let mut at = 0;
+    while at < Terms::TLVS.len() {
+        tlvs[at + 1] = Terms::TLVS[at];
+        at += 1;
+    }
+    tlvs
+};
+
 impl NewOrder {
     fn read(header: &FrameHeader, body: &[u8]) -> Result<Self, DecodeError> {
         let (fixed, options) = fixed::<NewOrderBody>(body)?;
         let order_type = OrderType::from_byte(fixed.order_type).ok_or(DecodeError::Field("order_type"))?;
         let price = match (order_type, fixed.price.get()) {
             (OrderType::Limit, price) => Some(Price(price)),
-            (OrderType::Market, 0) => None,
-            (OrderType::Market, _) => return Err(DecodeError::Field("price")),
+            (_, 0) => None,
+            (_, _) => return Err(DecodeError::Field("price")),
         };
-        if options.has_other_than(&[
-            TlvType::ClOrdId,
-            TlvType::StopPrice,
-            TlvType::DisplayQuantity,
-            TlvType::ExpireTime,
-        ]) {
-            return Err(DecodeError::Option);
-        }
+        // What nearly all orders have is looked at first.
+        let terms = if options.has_other_than(&[TlvType::ClOrdId]) {
+            if options.has_other_than(&NEW_ORDER_TLVS) {
+                return Err(DecodeError::Option);
+            }
+            Terms::read(&options)?
+        } else {
+            Terms::default()
+        };
         Ok(Self {
             instrument: header.instrument(),
             side: Side::from_byte(fixed.side).ok_or(DecodeError::Field("side"))?,
@@ -453,14 +555,12 @@ impl NewOrder {
             quantity: Quantity(fixed.quantity.get()),
             account: AccountId(fixed.account.get()),
             cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
-            stop_price: options.i64(TlvType::StopPrice)?.map(Price),
-            display_quantity: options.u64(TlvType::DisplayQuantity)?.map(Quantity),
-            expire_time: options.u64(TlvType::ExpireTime)?.map(Timestamp),
+            terms,
         })
     }
 
     fn write(&self, writer: FrameWriter) -> FrameWriter {
-        writer
+        let frame = writer
             .instrument(self.instrument)
             .body(&NewOrderBody {
                 price: self.price.map_or(0, |price| price.0).into(),
@@ -471,19 +571,8 @@ impl NewOrder {
                 time_in_force: self.time_in_force.to_byte(),
                 flags: self.flags.to_byte(),
             })
-            .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes))
-            .option(
-                TlvType::StopPrice,
-                self.stop_price.map(|price| price.0.to_le_bytes()).as_ref().map(|b| &b[..]),
-            )
-            .option(
-                TlvType::DisplayQuantity,
-                self.display_quantity.map(|quantity| quantity.0.to_le_bytes()).as_ref().map(|b| &b[..]),
-            )
-            .option(
-                TlvType::ExpireTime,
-                self.expire_time.map(|time| time.0.to_le_bytes()).as_ref().map(|b| &b[..]),
-            )
+            .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes));
+        self.terms.write(frame)
     }
 }
 
@@ -512,29 +601,48 @@ impl CancelOrder {
 impl ReplaceOrder {
     fn read(body: &[u8]) -> Result<Self, DecodeError> {
         let (fixed, options) = fixed::<ReplaceOrderBody>(body)?;
-        if options.has_other_than(&[TlvType::ClOrdId, TlvType::OrigClOrdId]) {
+        if options.has_other_than(&[
+            TlvType::ClOrdId,
+            TlvType::OrigClOrdId,
+            TlvType::StopPrice,
+            TlvType::DisplayQuantity,
+            TlvType::Unpriced,
+        ]) {
             return Err(DecodeError::Option);
         }
+        let price = match (options.get(TlvType::Unpriced), fixed.price.get()) {
+            (None, price) => Some(Price(price)),
+            (Some([]), 0) => None,
+            (Some([]), _) => return Err(DecodeError::Field("price")),
+            (Some(_), _) => return Err(DecodeError::Option),
+        };
         Ok(Self {
             order: OrderKey::read(fixed.client_order_id, &options)?,
             side: optional_side(fixed.side)?,
-            price: Price(fixed.price.get()),
+            price,
             quantity: Quantity(fixed.quantity.get()),
+            stop_price: options.i64(TlvType::StopPrice)?.map(Price),
+            display: options.u64(TlvType::DisplayQuantity)?.map(Quantity),
             cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
         })
     }
 
     fn write(&self, writer: FrameWriter) -> FrameWriter {
         let (id, text) = self.order.parts();
+        let stop_price = self.stop_price.map(|price| price.0.to_le_bytes());
+        let display = self.display.map(|quantity| quantity.0.to_le_bytes());
         writer
             .body(&ReplaceOrderBody {
                 client_order_id: id,
-                price: self.price.0.into(),
+                price: self.price.map_or(0, |price| price.0).into(),
                 quantity: self.quantity.0.into(),
                 side: self.side.map_or(0, Side::to_byte),
             })
             .option(TlvType::ClOrdId, self.cl_ord_id.as_ref().map(ClOrdId::as_bytes))
             .option(TlvType::OrigClOrdId, text.as_ref().map(ClOrdId::as_bytes))
+            .option(TlvType::StopPrice, stop_price.as_ref().map(|bytes| &bytes[..]))
+            .option(TlvType::DisplayQuantity, display.as_ref().map(|bytes| &bytes[..]))
+            .option(TlvType::Unpriced, self.price.is_none().then_some(&[][..]))
     }
 }
 

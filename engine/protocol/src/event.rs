@@ -4,10 +4,10 @@
 //! venue's own: book changes, trades, phases, definitions, connections, checkpoints.
 
 use crate::{
-    AccountId, CancelReason, ClOrdId, ClientOrderId, ConnectionId, EndReason, ExpireReason, FrameKind,
-    InstrumentDefinition, InstrumentId, Liquidity, LoginRefusal, OrdStatus, OrderFlags, OrderId, OrderType,
-    Phase, Price, Quantity, RejectReason, ReportNumber, RequestId, RestateReason, Sequence, SessionId, Side,
-    TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
+    AccountId, Amount, CancelReason, ClOrdId, ClientOrderId, ConnectionId, Currency, EndReason, ExpireReason,
+    FrameKind, InstrumentDefinition, InstrumentId, Liquidity, LoginRefusal, OrdStatus, OrderFlags, OrderId,
+    OrderType, Phase, Price, Quantity, RejectReason, ReportNumber, RequestId, RestateReason, Sequence,
+    SessionId, Side, TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
 };
 
 /// A slot of the output ring: an event with the place in the log that caused it. Two cache lines.
@@ -57,6 +57,20 @@ pub enum Event {
     MassCanceled(MassCanceled),
     /// An administrative request is done.
     AdminDone(AdminDone),
+    /// A stop was triggered and enters the book next.
+    Triggered(Triggered),
+    /// A mass quote is done; its cancels and acceptances came before.
+    MassQuoted(MassQuoted),
+    /// What a trade did to an account.
+    Settled(Settled),
+    /// A trade was taken back or given another price.
+    TradeRevised(TradeRevised),
+    /// A balance, as asked.
+    Balance(Balance),
+    /// A position, as asked.
+    Position(Position),
+    /// An instrument's prices and open interest, as asked.
+    InstrumentState(InstrumentState),
     /// An order came to rest in the book.
     Added(Added),
     /// A replace took quantity out of the book. (Executions of makers, cancels and expiries do so by themselves.)
@@ -79,6 +93,12 @@ pub enum Event {
     DayStarted(TradingDay),
     /// Running hash after a tick's sequence.
     Checkpoint(Checkpoint),
+    /// An operator set something that has no event of its own.
+    Configured(Configured),
+    /// What the uncross of a call would do now.
+    Indicative(Indicative),
+    /// An account's equity is below its maintenance margin.
+    MarginCall(MarginCall),
 }
 
 /// See [`Event::Named`].
@@ -149,7 +169,7 @@ pub struct Executed {
     pub client_order_id: ClientOrderId,
     /// The trade; both sides carry the same.
     pub trade_id: TradeId,
-    /// Price of this execution: always the maker's.
+    /// Price of this execution: the maker's, or an auction's one price.
     pub last_price: Price,
     /// Quantity of this execution.
     pub last_quantity: Quantity,
@@ -163,7 +183,8 @@ pub struct Executed {
     pub account: AccountId,
     /// Side.
     pub side: Side,
-    /// Resting or incoming.
+    /// Resting or incoming. Only `Maker` takes its quantity out of the depth by itself; where `Hidden` or `Auction` does,
+    /// a [`Reduced`] says so.
     pub liquidity: Liquidity,
 }
 
@@ -178,9 +199,10 @@ pub struct Canceled {
     pub order_id: OrderId,
     /// The owner's id of the order.
     pub client_order_id: ClientOrderId,
-    /// Price at which it rested.
-    pub price: Price,
-    /// What was taken out of the book.
+    /// Price at which it was shown; `None` where nothing leaves the depth with this event: it waited, was hidden, never
+    /// rested, or its shown part left with a [`Reduced`] before.
+    pub resting_price: Option<Price>,
+    /// What was left of the order.
     pub canceled_quantity: Quantity,
     /// Executed before.
     pub cum_quantity: Quantity,
@@ -206,8 +228,8 @@ pub struct Replaced {
     pub order_id: OrderId,
     /// The owner's id of the order: stays.
     pub client_order_id: ClientOrderId,
-    /// New price.
-    pub price: Price,
+    /// New price; `None` where the order has none.
+    pub price: Option<Price>,
     /// New total quantity.
     pub quantity: Quantity,
     /// What was executed before, under the new total.
@@ -231,8 +253,8 @@ pub struct Restated {
     pub order_id: OrderId,
     /// The owner's id of the order.
     pub client_order_id: ClientOrderId,
-    /// Price.
-    pub price: Price,
+    /// Price; `None` where it has none.
+    pub price: Option<Price>,
     /// What is left.
     pub leaves_quantity: Quantity,
     /// Executed so far.
@@ -258,7 +280,8 @@ pub struct Expired {
     pub order_id: OrderId,
     /// The owner's id of the order.
     pub client_order_id: ClientOrderId,
-    /// Price at which it rested; `None` where it never rested.
+    /// Price at which it was shown; `None` where nothing leaves the depth with this event: it waited, was hidden, never
+    /// rested, or its shown part left with a [`Reduced`] before.
     pub resting_price: Option<Price>,
     /// What expired.
     pub expired_quantity: Quantity,
@@ -285,8 +308,10 @@ pub struct OrderStatusReport {
     pub order_id: OrderId,
     /// The owner's id of the order.
     pub client_order_id: ClientOrderId,
-    /// Price.
-    pub price: Price,
+    /// Price: the limit, or what a peg or an auction gave it; `None` where it has none.
+    pub price: Option<Price>,
+    /// Stop price as it is now, of a stop that waits.
+    pub stop_price: Option<Price>,
     /// What is left.
     pub leaves_quantity: Quantity,
     /// Executed so far.
@@ -362,18 +387,18 @@ pub struct Reduced {
 pub struct Trade {
     /// The trade.
     pub trade_id: TradeId,
-    /// The order that rested.
+    /// The order that rested; in an auction the bid.
     pub maker_order_id: OrderId,
-    /// The order that came in.
+    /// The order that came in; in an auction the ask.
     pub taker_order_id: OrderId,
-    /// The maker's price.
+    /// The maker's price, or the auction's.
     pub price: Price,
     /// Quantity.
     pub quantity: Quantity,
     /// The instrument.
     pub instrument: InstrumentId,
-    /// Side of the incoming order.
-    pub taker_side: Side,
+    /// Side of the incoming order; `None` in an auction.
+    pub taker_side: Option<Side>,
 }
 
 /// See [`Event::LoggedIn`].
@@ -411,6 +436,193 @@ pub struct Checkpoint {
     pub running_hash: u64,
 }
 
+/// See [`Event::Triggered`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triggered {
+    /// Who hears it.
+    pub to: Recipient,
+    /// The venue's order id.
+    pub order_id: OrderId,
+    /// The owner's id of the order.
+    pub client_order_id: ClientOrderId,
+    /// The stop price that was reached.
+    pub stop_price: Price,
+    /// Limit price; `None` for a market order.
+    pub price: Option<Price>,
+    /// What enters.
+    pub leaves_quantity: Quantity,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// For whom.
+    pub account: AccountId,
+    /// Side.
+    pub side: Side,
+}
+
+/// See [`Event::MassQuoted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MassQuoted {
+    /// Who hears it.
+    pub to: Recipient,
+    /// The request.
+    pub request_id: RequestId,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// For whom.
+    pub account: AccountId,
+    /// Bids taken.
+    pub bids: u8,
+    /// Asks taken.
+    pub asks: u8,
+    /// Why the bids were refused.
+    pub bid_reason: Option<RejectReason>,
+    /// Why the asks were refused.
+    pub ask_reason: Option<RejectReason>,
+}
+
+/// See [`Event::Settled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Who hears it: the order's owner.
+    pub to: Recipient,
+    /// The trade.
+    pub trade_id: TradeId,
+    /// The owner's id of the order.
+    pub client_order_id: ClientOrderId,
+    /// What the account paid, in units of the instrument's quote currency; negative where it was paid.
+    pub fee: Amount,
+    /// The account's position after the trade, in units of quantity.
+    pub position: i64,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// The account.
+    pub account: AccountId,
+    /// Side of the order.
+    pub side: Side,
+}
+
+/// See [`Event::TradeRevised`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TradeRevised {
+    /// Who hears it: the owner of one of the trade's orders.
+    pub to: Recipient,
+    /// The trade.
+    pub trade_id: TradeId,
+    /// The owner's id of its order.
+    pub client_order_id: ClientOrderId,
+    /// The trade's quantity.
+    pub quantity: Quantity,
+    /// The trade's price until now.
+    pub old_price: Price,
+    /// Its price from now on; `None` where it was taken back.
+    pub new_price: Option<Price>,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// The account.
+    pub account: AccountId,
+    /// Side of the order.
+    pub side: Side,
+}
+
+/// See [`Event::Balance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Who hears it.
+    pub to: Recipient,
+    /// The request.
+    pub request_id: RequestId,
+    /// The account; 0 for the venue's own fees.
+    pub account: AccountId,
+    /// The currency.
+    pub currency: Currency,
+    /// All of it.
+    pub total: Amount,
+    /// What of it open orders hold.
+    pub held: Amount,
+}
+
+/// See [`Event::Position`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Who hears it.
+    pub to: Recipient,
+    /// The request.
+    pub request_id: RequestId,
+    /// The account.
+    pub account: AccountId,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// Bought minus sold, in units of quantity.
+    pub quantity: i64,
+    /// Sum of the trades' signed notionals, in 10^-(price_scale + quantity_scale); in units of the quote currency where
+    /// the instrument settles.
+    pub cost: Amount,
+    /// Open quantity of buys.
+    pub open_buy: u64,
+    /// Open quantity of sells.
+    pub open_sell: u64,
+}
+
+/// See [`Event::InstrumentState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstrumentState {
+    /// Who hears it.
+    pub to: Recipient,
+    /// The request.
+    pub request_id: RequestId,
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// Its phase.
+    pub phase: Phase,
+    /// Price of the last trade.
+    pub last_price: Option<Price>,
+    /// Reference price.
+    pub reference_price: Option<Price>,
+    /// Mark price.
+    pub mark_price: Option<Price>,
+    /// Sum of all long positions, in units of quantity.
+    pub open_interest: u64,
+}
+
+/// See [`Event::Configured`]. The digest stands for the values in the running hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// Kind of the request.
+    pub kind: FrameKind,
+    /// The instrument, account, session or group that it is about; 0 where it is about the venue.
+    pub id: u32,
+    /// Hash of the request's frame without its header.
+    pub digest: u64,
+}
+
+/// See [`Event::Indicative`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Indicative {
+    /// The instrument.
+    pub instrument: InstrumentId,
+    /// The price of the uncross; `None` where nothing would trade.
+    pub price: Option<Price>,
+    /// What would trade.
+    pub quantity: Quantity,
+    /// What would be left at that price on the larger side.
+    pub surplus: Quantity,
+    /// The larger side; `None` where both are equal.
+    pub surplus_side: Option<Side>,
+}
+
+/// See [`Event::MarginCall`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarginCall {
+    /// The account.
+    pub account: AccountId,
+    /// The currency.
+    pub currency: Currency,
+    /// Its equity.
+    pub equity: Amount,
+    /// What it should have at least.
+    pub maintenance: Amount,
+}
+
 impl Default for Output {
     /// What a ring's slot holds before anything was published into it.
     fn default() -> Self {
@@ -433,6 +645,13 @@ impl Event {
             Self::OrderStatus(e) => Some(e.to),
             Self::MassCanceled(e) => Some(e.to),
             Self::AdminDone(e) => Some(e.to),
+            Self::Triggered(e) => Some(e.to),
+            Self::MassQuoted(e) => Some(e.to),
+            Self::Settled(e) => Some(e.to),
+            Self::TradeRevised(e) => Some(e.to),
+            Self::Balance(e) => Some(e.to),
+            Self::Position(e) => Some(e.to),
+            Self::InstrumentState(e) => Some(e.to),
             Self::Named(_)
             | Self::Added(_)
             | Self::Reduced(_)
@@ -444,7 +663,10 @@ impl Event {
             | Self::LoginRefused(_)
             | Self::ConnectionEnded(..)
             | Self::DayStarted(_)
-            | Self::Checkpoint(_) => None,
+            | Self::Checkpoint(_)
+            | Self::Configured(_)
+            | Self::Indicative(_)
+            | Self::MarginCall(_) => None,
         }
     }
 }

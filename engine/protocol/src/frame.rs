@@ -167,6 +167,8 @@ kinds! {
     MassCancel = 4,
     /// Ask for the state of an order; answered by a numbered report.
     OrderStatus = 5,
+    /// Replace a session's quotes in an instrument by a ladder.
+    MassQuote = 6,
     /// A client's credentials were verified; take it in.
     Login = 16,
     /// The client logged out.
@@ -183,6 +185,28 @@ kinds! {
     SetCapacities = 35,
     /// Switch to the rules of a newer version of the program.
     SetRulebook = 36,
+    /// Set the seed of what is drawn.
+    SetSeed = 37,
+    /// Stop trading of the venue, a participant or an account, or lift that.
+    Kill = 38,
+    /// Give a user its participant.
+    SetParticipant = 39,
+    /// Bound a session's messages.
+    SetThrottle = 40,
+    /// Take a trade back.
+    BustTrade = 41,
+    /// Give a trade another price.
+    CorrectTrade = 42,
+    /// Ask for an account's balances and positions.
+    QueryAccount = 43,
+    /// Ask for an instrument's prices and open interest.
+    QueryInstrument = 44,
+    /// Create a currency.
+    PutCurrency = 45,
+    /// Create or change an account.
+    PutAccount = 46,
+    /// Deposit or withdraw.
+    Transfer = 47,
     /// Create an instrument, or repeat its definition.
     PutInstrument = 48,
     /// Halt or resume an instrument.
@@ -191,6 +215,22 @@ kinds! {
     PutUser = 50,
     /// Disconnect a user.
     DisconnectUser = 51,
+    /// Set an instrument's rules.
+    PutRules = 52,
+    /// Set an instrument's tick table.
+    PutTickTable = 53,
+    /// Schedule a phase.
+    SchedulePhase = 54,
+    /// Forget an instrument's schedule.
+    ClearSchedule = 55,
+    /// Set an instrument's reference or mark price.
+    SetPrice = 56,
+    /// Close an instrument for good.
+    Delist = 57,
+    /// Set an account's limits.
+    SetLimits = 58,
+    /// Set an instrument's fees.
+    SetFees = 59,
     /// The order was accepted.
     Accepted = 64,
     /// The request was rejected.
@@ -211,6 +251,20 @@ kinds! {
     MassCanceled = 72,
     /// An administrative request is done.
     AdminDone = 73,
+    /// A stop was triggered.
+    Triggered = 74,
+    /// A mass quote is done.
+    MassQuoted = 75,
+    /// What a trade did to an account.
+    Settled = 76,
+    /// A trade was taken back or given another price.
+    TradeRevised = 77,
+    /// A balance, as asked.
+    Balance = 78,
+    /// A position, as asked.
+    Position = 79,
+    /// An instrument's prices and open interest, as asked.
+    InstrumentState = 80,
     /// The gateway refused a request.
     Refused = 128,
     /// Client asks for the depth of an instrument.
@@ -247,6 +301,26 @@ impl FrameKind {
                 | Self::SetPhase
                 | Self::PutUser
                 | Self::DisconnectUser
+                | Self::MassQuote
+                | Self::SetSeed
+                | Self::Kill
+                | Self::SetParticipant
+                | Self::SetThrottle
+                | Self::BustTrade
+                | Self::CorrectTrade
+                | Self::QueryAccount
+                | Self::QueryInstrument
+                | Self::PutCurrency
+                | Self::PutAccount
+                | Self::Transfer
+                | Self::PutRules
+                | Self::PutTickTable
+                | Self::SchedulePhase
+                | Self::ClearSchedule
+                | Self::SetPrice
+                | Self::Delist
+                | Self::SetLimits
+                | Self::SetFees
         )
     }
 }
@@ -265,13 +339,46 @@ pub enum TlvType {
     DisplayQuantity = 4,
     /// Expiry, u64 Unix ns.
     ExpireTime = 5,
+    /// Largest quantity of a refill, u64.
+    DisplayHigh = 6,
+    /// Distance of a trailing stop, u64.
+    TrailDistance = 7,
+    /// Minimum quantity, u64.
+    MinimumQuantity = 8,
+    /// Peg: reference u8, offset i64.
+    Peg = 9,
+    /// Self-trade prevention: action u8, group u32.
+    SelfTrade = 10,
+    /// One-cancels-the-other group, u64.
+    Oco = 11,
+    /// Client order id of the parent, u64.
+    Parent = 12,
+    /// The order that is replaced has no limit price; no bytes.
+    Unpriced = 13,
+    /// Why an administrative request is made, 1..=64 bytes of UTF-8.
+    Why = 14,
 }
 
 impl TlvType {
+    const ALL: [Self; 14] = [
+        Self::ClOrdId,
+        Self::OrigClOrdId,
+        Self::StopPrice,
+        Self::DisplayQuantity,
+        Self::ExpireTime,
+        Self::DisplayHigh,
+        Self::TrailDistance,
+        Self::MinimumQuantity,
+        Self::Peg,
+        Self::SelfTrade,
+        Self::Oco,
+        Self::Parent,
+        Self::Unpriced,
+        Self::Why,
+    ];
+
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::ClOrdId, Self::OrigClOrdId, Self::StopPrice, Self::DisplayQuantity, Self::ExpireTime]
-            .into_iter()
-            .find(|tlv| *tlv as u8 == byte)
+        Self::ALL.get(usize::from(byte).checked_sub(1)?).copied()
     }
 }
 
@@ -301,7 +408,7 @@ pub enum DecodeError {
 
 /// Bytes that every command's frame fits in, with all its optional fields: writers of commands are moved about, so they
 /// are kept small.
-pub const COMMAND_LENGTH_MAX: usize = 192;
+pub const COMMAND_LENGTH_MAX: usize = 256;
 
 /// Builds a frame of at most `N` bytes in a fixed buffer.
 #[derive(Clone)]
@@ -382,7 +489,7 @@ impl<const N: usize> FrameWriter<N> {
 /// The optional fields of a frame, each at most once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options<'a> {
-    values: [Option<&'a [u8]>; 6],
+    values: [Option<&'a [u8]>; TlvType::ALL.len() + 1],
 }
 
 impl<'a> Options<'a> {

@@ -143,7 +143,7 @@ fn fold_outcome(hash: &mut StreamHash, event: &Event) {
         }
         Event::Replaced(e) => {
             hash.pair(5, e.request_id.0);
-            hash.pair(e.client_order_id.0, e.price.0 as u64);
+            hash.pair(e.client_order_id.0, e.price.map_or(u64::MAX, |price| price.0 as u64));
             hash.pair(e.quantity.0, e.cum_quantity.0);
             hash.word(e.kept_place.into());
         }
@@ -163,6 +163,15 @@ fn fold_outcome(hash: &mut StreamHash, event: &Event) {
         }
         Event::MassCanceled(e) => hash.pair(9, e.request_id.0 ^ e.orders.rotate_left(32)),
         Event::AdminDone(e) => hash.pair(10, e.request_id.0),
+        Event::Triggered(e) => hash.pair(11, e.client_order_id.0),
+        Event::MassQuoted(e) => {
+            hash.pair(12, e.request_id.0);
+            hash.pair(e.bids.into(), e.asks.into());
+        }
+        Event::TradeRevised(e) => {
+            hash.pair(13, e.client_order_id.0);
+            hash.pair(e.quantity.0, e.new_price.map_or(u64::MAX, |price| price.0 as u64));
+        }
         _ => {}
     }
 }

@@ -72,6 +72,14 @@ newtype!(
     AccountId(u32)
 );
 newtype!(
+    /// Who owns users and accounts. 0 is nobody.
+    ParticipantId(u32)
+);
+newtype!(
+    /// Accounts that share a fee schedule. 0 is all that have none of their own.
+    AccountGroup(u32)
+);
+newtype!(
     /// Trading day, counted from 1 by the logged ends of day.
     TradingDay(u32)
 );
@@ -151,5 +159,39 @@ impl fmt::Display for ClOrdId {
 impl fmt::Debug for ClOrdId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ClOrdId({self})")
+    }
+}
+
+/// Money in a currency's smallest unit, negative where it is owed. Wide, since it is a product of price and quantity.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C, packed(8))]
+pub struct Amount(i128);
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// So much.
+    #[must_use]
+    pub fn new(units: i128) -> Self {
+        Self(units)
+    }
+
+    /// How much.
+    #[must_use]
+    pub fn get(self) -> i128 {
+        self.0
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl fmt::Debug for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Amount({})", self.get())
     }
 }

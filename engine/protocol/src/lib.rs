@@ -15,7 +15,9 @@ mod ids;
 mod layout;
 pub mod planted;
 mod report;
+mod rules;
 pub mod soupbin;
+mod terms;
 mod types;
 mod wire;
 
@@ -29,8 +31,10 @@ pub use command::{
 };
 pub use egress::{DepthLevel, DepthSnapshot, Egress, Notice};
 pub use event::{
-    Accepted, Added, AdminDone, Canceled, Checkpoint, Event, Executed, Expired, LoggedIn, LoginRefused,
-    MassCanceled, Named, OrderStatusReport, Output, Recipient, Reduced, Rejected, Replaced, Restated, Trade,
+    Accepted, Added, AdminDone, Balance, Canceled, Checkpoint, Configured, Event, Executed, Expired,
+    Indicative, InstrumentState, LoggedIn, LoginRefused, MarginCall, MassCanceled, MassQuoted, Named,
+    OrderStatusReport, Output, Position, Recipient, Reduced, Rejected, Replaced, Restated, Settled, Trade,
+    TradeRevised, Triggered,
 };
 pub use frame::{
     COMMAND_LENGTH_MAX, DecodeError, FORMAT_VERSION, FRAME_LENGTH_MAX, FrameHeader, FrameKind, FrameWriter,
@@ -38,12 +42,20 @@ pub use frame::{
 };
 pub use hash::{BookHash, OutcomeHash, StreamHash};
 pub use ids::{
-    AccountId, ClOrdId, ClOrdIdError, ClientOrderId, ConnectionId, InstrumentId, OrderId, Price, Quantity,
-    ReportNumber, RequestId, Sequence, SessionId, Term, Timestamp, TradeId, TradingDay,
+    AccountGroup, AccountId, Amount, ClOrdId, ClOrdIdError, ClientOrderId, ConnectionId, InstrumentId,
+    OrderId, ParticipantId, Price, Quantity, ReportNumber, RequestId, Sequence, SessionId, Term, Timestamp,
+    TradeId, TradingDay,
 };
 pub use report::{REPORT_STRIDE, Report};
+pub use rules::{
+    AccountDefinition, CURRENCY_LENGTH, Currency, Fees, InstrumentRules, KillTarget, Limits, MassQuote,
+    QUOTE_LEVELS_MAX, QuoteEntry, QuoteSide, TICK_ROWS_MAX, Throttle, TickRow, TickTable, Transfer,
+    WHY_LENGTH_MAX,
+};
+pub use terms::{Peg, SelfTrade, Terms};
 pub use types::{
-    CancelReason, EndReason, ExpireReason, Liquidity, LoginRefusal, MassCancelScope, OrdStatus, OrderFlags,
-    OrderType, Phase, RefuseReason, RejectReason, RestateReason, Role, Side, TimeInForce,
+    Allocation, BandAction, CancelReason, EndReason, ExpireReason, KillScope, Liquidity, LoginRefusal,
+    MassCancelScope, OrdStatus, OrderFlags, OrderType, PegReference, Phase, PriceKind, RefuseReason,
+    RejectReason, RestateReason, Role, SelfTradeAction, Settlement, Side, StopTrigger, TimeInForce,
 };
 pub use wire::{DEPTH_LEVELS_MAX, DepthQuery, InstrumentQuery, Refused, Unsequenced};

@@ -8,13 +8,18 @@
 //! | Accepted | order_id u64 @16, price i64 @24 (0 for market), quantity u64 @32, side u8 @40, order_type u8 @41, time_in_force u8 @42, flags u8 @43; option ClOrdId |
 //! | Rejected | client_order_id u64 @16 (0 = none named), highest_request_id u64 @24, reason u8 @32, request_kind u8 @33 (0 = unreadable); option ClOrdId |
 //! | Executed | order_id @16, client_order_id @24, trade_id @32, last_price i64 @40, last_quantity @48, leaves_quantity @56, cum_quantity @64, side u8 @72, liquidity u8 @73 |
-//! | Canceled | order_id @16, client_order_id @24, price i64 @32, canceled_quantity @40, cum_quantity @48, side u8 @56, reason u8 @57 |
+//! | Canceled | order_id @16, client_order_id @24, resting_price i64 @32, canceled_quantity @40, cum_quantity @48, side u8 @56, reason u8 @57 |
 //! | Replaced | order_id @16, client_order_id @24, price i64 @32, quantity @40, cum_quantity @48, side u8 @56, kept_place u8 @57; option ClOrdId |
 //! | Restated | order_id @16, client_order_id @24, price i64 @32, leaves_quantity @40, cum_quantity @48, side u8 @56, reason u8 @57 |
 //! | Expired | order_id @16, client_order_id @24, resting_price i64 @32, expired_quantity @40, cum_quantity @48, side u8 @56, reason u8 @57, rested u8 @58 |
-//! | OrderState | order_id @16, client_order_id @24, price i64 @32, leaves_quantity @40, cum_quantity @48, side u8 @56, status u8 @57 |
+//! | OrderState | order_id @16, client_order_id @24, price i64 @32, leaves_quantity @40, cum_quantity @48, side u8 @56, status u8 @57; option StopPrice |
 //! | MassCanceled | orders u64 @16 |
 //! | AdminDone | request_kind u8 @16 |
+//!
+//! Of Canceled, Replaced, Restated and OrderState the highest bit of the byte @57 says that there is no price.
+//!
+//! Those of version 2 of the rulebook (Triggered, MassQuoted, Settled, TradeRevised, Balance, Position, InstrumentState) have
+//! their table in `report/rules.rs`.
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -29,6 +34,11 @@ use crate::{
     Output, Price, Quantity, Recipient, RejectReason, Rejected, Replaced, ReportNumber, RequestId,
     RestateReason, Restated, Sequence, Side, TimeInForce, TlvType, TradeId,
 };
+
+mod rules;
+
+/// The bit of an order body's last byte that says that there is no price.
+const UNPRICED: u8 = 0x80;
 
 /// Bytes that every report has at most, and takes in the report log.
 pub const REPORT_STRIDE: usize = 128;
@@ -121,7 +131,7 @@ impl Report {
         let none = RequestId(0);
         let order = |order_id: OrderId,
                      id: ClientOrderId,
-                     price: Price,
+                     price: Option<Price>,
                      quantity: Quantity,
                      cum: Quantity,
                      side: Side,
@@ -131,11 +141,11 @@ impl Report {
                 sequence,
                 order_id: order_id.0.into(),
                 client_order_id: id.0.into(),
-                price: price.0.into(),
+                price: price.map_or(0, |price| price.0).into(),
                 quantity: quantity.0.into(),
                 cum_quantity: cum.0.into(),
                 side: side.to_byte(),
-                detail,
+                detail: detail | if price.is_some() { 0 } else { UNPRICED },
             }
         };
         Some(match &self.output.event {
@@ -183,7 +193,7 @@ impl Report {
                 self.writer(FrameKind::Canceled, to, e.request_id, (e.instrument, e.account)).body(&order(
                     e.order_id,
                     e.client_order_id,
-                    e.price,
+                    e.resting_price,
                     e.canceled_quantity,
                     e.cum_quantity,
                     e.side,
@@ -214,15 +224,18 @@ impl Report {
                 ))
             }
             Event::OrderStatus(e) => {
-                self.writer(FrameKind::OrderState, to, e.request_id, (e.instrument, e.account)).body(&order(
-                    e.order_id,
-                    e.client_order_id,
-                    e.price,
-                    e.leaves_quantity,
-                    e.cum_quantity,
-                    e.side,
-                    e.status.to_byte(),
-                ))
+                let stop_price = e.stop_price.map(|price| price.0.to_le_bytes());
+                self.writer(FrameKind::OrderState, to, e.request_id, (e.instrument, e.account))
+                    .body(&order(
+                        e.order_id,
+                        e.client_order_id,
+                        e.price,
+                        e.leaves_quantity,
+                        e.cum_quantity,
+                        e.side,
+                        e.status.to_byte(),
+                    ))
+                    .option(TlvType::StopPrice, stop_price.as_ref().map(|bytes| &bytes[..]))
             }
             Event::Expired(e) => self
                 .writer(FrameKind::Expired, to, e.request_id, (e.instrument, e.account))
@@ -244,7 +257,7 @@ impl Report {
             Event::AdminDone(e) => self
                 .writer(FrameKind::AdminDone, to, e.request_id, (e.instrument, AccountId(0)))
                 .body(&AdminDoneBody { number, sequence, request_kind: e.request_kind as u8 }),
-            _ => return None,
+            other => return rules::write(self, other, to, (number, sequence)),
         })
     }
 
@@ -314,7 +327,7 @@ fn decode_event<'a>(
         }
         FrameKind::Canceled | FrameKind::Replaced | FrameKind::Restated | FrameKind::OrderState => {
             let (b, options) = fixed::<OrderBody>(body)?;
-            (read_order(kind, head, &b)?, options)
+            (read_order(kind, head, &b, options.i64(TlvType::StopPrice)?.map(Price))?, options)
         }
         FrameKind::Expired => {
             let (b, options) = fixed::<ExpiredBody>(body)?;
@@ -337,7 +350,7 @@ fn decode_event<'a>(
             };
             (Event::AdminDone(done), options)
         }
-        _ => return Err(DecodeError::Kind),
+        kind => (rules::read(kind, head, body)?, Options::default()),
     })
 }
 
@@ -393,12 +406,18 @@ fn read_executed(head: &Head, b: &ExecutedBody) -> Result<Executed, DecodeError>
     })
 }
 
-fn read_order(kind: FrameKind, head: &Head, b: &OrderBody) -> Result<Event, DecodeError> {
+fn read_order(
+    kind: FrameKind,
+    head: &Head,
+    b: &OrderBody,
+    stop_price: Option<Price>,
+) -> Result<Event, DecodeError> {
     let (to, request_id, instrument, account) = (head.to, head.request_id, head.instrument, head.account);
     let order_id = OrderId(b.order_id.get());
     let client_order_id = ClientOrderId(b.client_order_id.get());
-    let (price, quantity, cum_quantity) =
-        (Price(b.price.get()), Quantity(b.quantity.get()), Quantity(b.cum_quantity.get()));
+    let price = (b.detail & UNPRICED == 0).then_some(Price(b.price.get()));
+    let detail = b.detail & !UNPRICED;
+    let (quantity, cum_quantity) = (Quantity(b.quantity.get()), Quantity(b.cum_quantity.get()));
     let side = side(b.side)?;
     Ok(match kind {
         FrameKind::Canceled => Event::Canceled(Canceled {
@@ -406,13 +425,13 @@ fn read_order(kind: FrameKind, head: &Head, b: &OrderBody) -> Result<Event, Deco
             request_id,
             order_id,
             client_order_id,
-            price,
+            resting_price: price,
             canceled_quantity: quantity,
             cum_quantity,
             instrument,
             account,
             side,
-            reason: CancelReason::from_byte(b.detail).ok_or(DecodeError::Field("reason"))?,
+            reason: CancelReason::from_byte(detail).ok_or(DecodeError::Field("reason"))?,
         }),
         FrameKind::Replaced => Event::Replaced(Replaced {
             to,
@@ -425,7 +444,7 @@ fn read_order(kind: FrameKind, head: &Head, b: &OrderBody) -> Result<Event, Deco
             instrument,
             account,
             side,
-            kept_place: flag(b.detail, "kept_place")?,
+            kept_place: flag(detail, "kept_place")?,
         }),
         FrameKind::Restated => Event::Restated(Restated {
             to,
@@ -437,7 +456,7 @@ fn read_order(kind: FrameKind, head: &Head, b: &OrderBody) -> Result<Event, Deco
             instrument,
             account,
             side,
-            reason: RestateReason::from_byte(b.detail).ok_or(DecodeError::Field("reason"))?,
+            reason: RestateReason::from_byte(detail).ok_or(DecodeError::Field("reason"))?,
         }),
         FrameKind::OrderState => Event::OrderStatus(OrderStatusReport {
             to,
@@ -445,12 +464,13 @@ fn read_order(kind: FrameKind, head: &Head, b: &OrderBody) -> Result<Event, Deco
             order_id,
             client_order_id,
             price,
+            stop_price,
             leaves_quantity: quantity,
             cum_quantity,
             instrument,
             account,
             side,
-            status: OrdStatus::from_byte(b.detail).ok_or(DecodeError::Field("status"))?,
+            status: OrdStatus::from_byte(detail).ok_or(DecodeError::Field("status"))?,
         }),
         _ => return Err(DecodeError::Kind),
     })

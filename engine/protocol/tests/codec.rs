@@ -21,14 +21,12 @@ fn order() -> NewOrder {
         side: Side::Sell,
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::GoodTillCancel,
-        flags: OrderFlags { post_only: true },
+        flags: OrderFlags { post_only: true, ..OrderFlags::default() },
         price: Some(Price(-17)),
         quantity: Quantity(u64::MAX),
         account: AccountId(3),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     }
 }
 
@@ -66,9 +64,11 @@ fn bodies() -> Vec<Body> {
     market.price = None;
     let mut full = order();
     full.cl_ord_id = Some(long);
-    full.stop_price = Some(Price(i64::MIN));
-    full.display_quantity = Some(Quantity(5));
-    full.expire_time = Some(Timestamp(u64::MAX));
+    full.terms = full
+        .terms
+        .with_stop_price(Some(Price(i64::MIN)))
+        .with_display(Some(Quantity(5)))
+        .with_expire_time(Some(Timestamp(u64::MAX)));
     let mass = |instrument, side| Body::MassCancel(MassCancel { session: SessionId(5), instrument, side });
     let replace = |order, cl_ord_id| {
         Body::ReplaceOrder(ReplaceOrder {
@@ -139,7 +139,7 @@ fn events() -> Vec<Event> {
         side,
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::Day,
-        flags: OrderFlags { post_only: true },
+        flags: OrderFlags { post_only: true, ..OrderFlags::default() },
     };
     let expired = Expired {
         to,

@@ -52,9 +52,9 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
                 .maybe("post_only", order.flags.post_only.then_some(true))
                 .maybe("account", (order.account.0 != 0).then_some(order.account.0))
                 .maybe("cl_ord_id", order.cl_ord_id.map(|id| id.to_string()))
-                .maybe("stop_price", order.stop_price.map(|price| price.0))
-                .maybe("display_quantity", order.display_quantity.map(|quantity| quantity.0))
-                .maybe("expire_time", order.expire_time.map(|time| time.0)),
+                .maybe("stop_price", order.terms.stop_price().map(|price| price.0))
+                .maybe("display_quantity", order.terms.display().map(|quantity| quantity.0))
+                .maybe("expire_time", order.terms.expire_time().map(|time| time.0)),
         ),
         Body::CancelOrder(cancel) => (
             "cancel_order",
@@ -230,14 +230,12 @@ mod tests {
                 side: Side::Buy,
                 order_type: OrderType::Limit,
                 time_in_force: TimeInForce::Day,
-                flags: OrderFlags { post_only: true },
+                flags: OrderFlags { post_only: true, ..OrderFlags::default() },
                 price: Some(Price(-5)),
                 quantity: Quantity(7),
                 account: AccountId(0),
                 cl_ord_id: ClOrdId::new(b"abc").ok(),
-                stop_price: None,
-                display_quantity: None,
-                expire_time: None,
+                terms: protocol::Terms::default(),
             }),
             ..Command::default()
         };

@@ -18,9 +18,7 @@ pub fn limit(instrument: InstrumentId, side: Side, quantity: Quantity, price: Pr
         quantity,
         account: AccountId(0),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     }
 }
 

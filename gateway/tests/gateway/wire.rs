@@ -54,9 +54,7 @@ pub(crate) fn new_order() -> Body {
         quantity: Quantity(10),
         account: AccountId(0),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     })
 }
 

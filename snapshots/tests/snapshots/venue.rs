@@ -206,14 +206,15 @@ impl Venue {
             side: if self.rng.random_bool(0.5) { Side::Buy } else { Side::Sell },
             order_type: if is_market { OrderType::Market } else { OrderType::Limit },
             time_in_force,
-            flags: OrderFlags { post_only: !is_market && self.rng.random_ratio(1, 10) },
+            flags: OrderFlags {
+                post_only: !is_market && self.rng.random_ratio(1, 10),
+                ..OrderFlags::default()
+            },
             price: (!is_market).then(|| self.price()),
             quantity: self.quantity(),
             account: AccountId(self.rng.random_range(0..3)),
             cl_ord_id: self.cl_ord_id(session),
-            stop_price: None,
-            display_quantity: None,
-            expire_time: None,
+            terms: protocol::Terms::default(),
         }
     }
 

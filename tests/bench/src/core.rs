@@ -206,9 +206,7 @@ pub(crate) fn command(message: &Message, place: u64) -> Command {
             quantity,
             account: protocol::AccountId(0),
             cl_ord_id: None,
-            stop_price: None,
-            display_quantity: None,
-            expire_time: None,
+            terms: protocol::Terms::default(),
         }),
         Message::Cancel { order } => {
             Body::CancelOrder(CancelOrder { order: key(order), side: None, cl_ord_id: None })

@@ -102,9 +102,7 @@ fn filled(orders: u32) -> Result<Exchange, Box<dyn Error>> {
             quantity: Quantity(u64::from(1 + number % 100)),
             account: AccountId(0),
             cl_ord_id: None,
-            stop_price: None,
-            display_quantity: None,
-            expire_time: None,
+            terms: protocol::Terms::default(),
         };
         apply(session, u64::from(number) + 1, Body::NewOrder(order));
     }

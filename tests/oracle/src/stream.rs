@@ -239,7 +239,7 @@ impl Generator {
             side,
             order_type,
             time_in_force,
-            flags: OrderFlags { post_only: self.random.one_in(12) },
+            flags: OrderFlags { post_only: self.random.one_in(12), ..OrderFlags::default() },
             price,
             quantity: self.quantity(at),
             account: AccountId(self.random.below(3) as u32),

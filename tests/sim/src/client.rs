@@ -248,9 +248,7 @@ impl Client {
                 cl_ord_id: (kind < 12)
                     .then(|| ClOrdId::new(format!("o{}", random.below(400)).as_bytes()).ok())
                     .flatten(),
-                stop_price: None,
-                display_quantity: None,
-                expire_time: None,
+                terms: protocol::Terms::default(),
             }),
         }
     }

@@ -120,9 +120,7 @@ pub(crate) fn limit(instrument: InstrumentId, side: Side, price: i64, quantity: 
         quantity: Quantity(quantity),
         account: AccountId(0),
         cl_ord_id: None,
-        stop_price: None,
-        display_quantity: None,
-        expire_time: None,
+        terms: protocol::Terms::default(),
     }
 }
 

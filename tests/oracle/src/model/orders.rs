@@ -89,9 +89,6 @@ impl Oracle {
     }
 
     fn check_new(&self, new: &NewOrder) -> Result<(), RejectReason> {
-        if new.stop_price.is_some() || new.display_quantity.is_some() || new.expire_time.is_some() {
-            return Err(RejectReason::OptionNotOffered);
-        }
         let instrument = self.instruments.get(&new.instrument).ok_or(RejectReason::UnknownInstrument)?;
         if instrument.phase == Phase::Halted {
             return Err(RejectReason::InstrumentHalted);
@@ -207,7 +204,7 @@ impl Oracle {
                 price,
                 quantity: quantity(traded),
                 instrument,
-                taker_side: side,
+                taker_side: Some(side),
             };
             self.report_execution(taker, &trade, (side, Liquidity::Taker), request_id);
             self.report_execution(&maker, &trade, (side.opposite(), Liquidity::Maker), RequestId(0));

@@ -91,9 +91,9 @@ fn new_text(command: &Command, order: &NewOrder) -> String {
         order.instrument,
         option("account", Some(order.account).filter(|account| account.0 != 0)),
         option("text", order.cl_ord_id),
-        option("stop", order.stop_price),
-        option("display", order.display_quantity),
-        option("expire", order.expire_time),
+        option("stop", order.terms.stop_price()),
+        option("display", order.terms.display()),
+        option("expire", order.terms.expire_time()),
     )
 }
 

@@ -298,14 +298,15 @@ impl World {
             side,
             order_type: if price.is_some() { OrderType::Limit } else { OrderType::Market },
             time_in_force: words.named(TimeInForce::from_name).unwrap_or(TimeInForce::Day),
-            flags: OrderFlags { post_only: words.flag("post-only") },
+            flags: OrderFlags { post_only: words.flag("post-only"), ..OrderFlags::default() },
             price,
             quantity,
             account: AccountId(words.number("account")?.unwrap_or(0)),
             cl_ord_id: words.option("text").map(text_id).transpose()?,
-            stop_price: words.number("stop")?.map(Price),
-            display_quantity: words.number("display")?.map(Quantity),
-            expire_time: words.number("expire")?.map(Timestamp),
+            terms: Terms::default()
+                .with_stop_price(words.number("stop")?.map(Price))
+                .with_display(words.number("display")?.map(Quantity))
+                .with_expire_time(words.number("expire")?.map(Timestamp)),
         })
     }
 

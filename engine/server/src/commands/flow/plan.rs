@@ -51,7 +51,7 @@ impl Plan {
         let order = self.orders.get(&row.id);
         match (row.action, order) {
             (Action::Created, _) => Body::NewOrder(NewOrder {
-                flags: OrderFlags { post_only: is_post_only(row, next) },
+                flags: OrderFlags { post_only: is_post_only(row, next), ..OrderFlags::default() },
                 ..limit(self.instrument, row.side, row.volume, row.price)
             }),
             (Action::Changed, Some(order)) => {

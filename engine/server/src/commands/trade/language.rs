@@ -120,7 +120,7 @@ pub(super) fn order_body(order: &Order<'_>, definition: &InstrumentDefinition) -
     };
     Ok(Body::NewOrder(NewOrder {
         time_in_force: order.time_in_force,
-        flags: OrderFlags { post_only: order.post_only },
+        flags: OrderFlags { post_only: order.post_only, ..OrderFlags::default() },
         ..new
     }))
 }
