@@ -1,6 +1,8 @@
 //! Commands of the log as lines for people and as JSON for scripts. Prices and quantities are in the log's own units,
 //! since a line must be readable without the instrument's definition.
 
+mod rules;
+
 use protocol::{Body, Command, OrderKey, Sequence, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -43,6 +45,7 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
         Body::NewOrder(order) => (
             "new_order",
             fields
+                .terms(&order.terms)
                 .text("side", order.side)
                 .put("quantity", order.quantity.0)
                 .put("instrument", order.instrument.0)
@@ -51,10 +54,10 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
                 .text("time_in_force", order.time_in_force)
                 .maybe("post_only", order.flags.post_only.then_some(true))
                 .maybe("account", (order.account.0 != 0).then_some(order.account.0))
-                .maybe("cl_ord_id", order.cl_ord_id.map(|id| id.to_string()))
-                .maybe("stop_price", order.terms.stop_price().map(|price| price.0))
-                .maybe("display_quantity", order.terms.display().map(|quantity| quantity.0))
-                .maybe("expire_time", order.terms.expire_time().map(|time| time.0)),
+                .maybe("slide", order.flags.slide.then_some(true))
+                .maybe("hidden", order.flags.hidden.then_some(true))
+                .maybe("reduce_only", order.flags.reduce_only.then_some(true))
+                .maybe("cl_ord_id", order.cl_ord_id.map(|id| id.to_string())),
         ),
         Body::CancelOrder(cancel) => (
             "cancel_order",
@@ -68,7 +71,9 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
             fields
                 .order(&replace.order)
                 .put("quantity", replace.quantity.0)
-                .put("price", replace.price.0)
+                .maybe("price", replace.price.map(|price| price.0))
+                .maybe("stop_price", replace.stop_price.map(|price| price.0))
+                .maybe("display_quantity", replace.display.map(|quantity| quantity.0))
                 .maybe("side", replace.side.map(|side| side.to_string()))
                 .maybe("cl_ord_id", replace.cl_ord_id.map(|id| id.to_string())),
         ),
@@ -129,6 +134,7 @@ fn describe(body: &Body) -> (&'static str, Map<String, Value>) {
                 .put("grace_ms", user.grace_ms),
         ),
         Body::DisconnectUser(session) => ("disconnect_user", fields.put("of_session", session.0)),
+        other => rules::describe(other, fields),
     };
     (kind, fields)
 }

@@ -270,6 +270,7 @@ fn answered(event: &Event) -> Option<(RequestId, Option<RejectReason>)> {
         Event::OrderStatus(e) => (e.request_id, None),
         Event::MassCanceled(e) => (e.request_id, None),
         Event::AdminDone(e) => (e.request_id, None),
+        Event::MassQuoted(e) => (e.request_id, None),
         _ => return None,
     };
     (request.0 != 0).then_some((request, reject))

@@ -79,7 +79,7 @@ impl Delta {
             },
             Event::Canceled(e) => Self {
                 instrument: e.instrument,
-                price: e.price,
+                price: e.resting_price?,
                 quantity: e.canceled_quantity,
                 side: e.side,
                 change: Change::Leave,

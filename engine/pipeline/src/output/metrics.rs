@@ -35,12 +35,22 @@ const KINDS: [&str; 21] = [
     "login_refused",
     "connection_ended",
     "day_started",
+    "triggered",
+    "mass_quoted",
+    "settled",
+    "trade_revised",
+    "balance",
+    "position",
+    "instrument_state",
+    "configured",
+    "indicative",
+    "margin_call",
 ];
 /// The kind without a place in `KINDS`: checkpoints are the engine's own.
 const CHECKPOINT: usize = KINDS.len();
 
 /// Room for every byte that a reject reason can have.
-const REASONS: usize = 64;
+const REASONS: usize = 128;
 const _: () = assert!(RejectReason::ALL.len() < REASONS);
 
 fn kind(event: &Event) -> usize {
@@ -66,6 +76,16 @@ fn kind(event: &Event) -> usize {
         Event::LoginRefused(_) => 18,
         Event::ConnectionEnded(..) => 19,
         Event::DayStarted(_) => 20,
+        Event::Triggered(_) => 21,
+        Event::MassQuoted(_) => 22,
+        Event::Settled(_) => 23,
+        Event::TradeRevised(_) => 24,
+        Event::Balance(_) => 25,
+        Event::Position(_) => 26,
+        Event::InstrumentState(_) => 27,
+        Event::Configured(_) => 28,
+        Event::Indicative(_) => 29,
+        Event::MarginCall(_) => 30,
         Event::Checkpoint(_) => CHECKPOINT,
     }
 }

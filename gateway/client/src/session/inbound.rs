@@ -256,6 +256,7 @@ fn answer(event: &Event) -> Option<(RequestId, Option<RejectReason>)> {
         Event::OrderStatus(e) => (e.request_id, None),
         Event::MassCanceled(e) => (e.request_id, None),
         Event::AdminDone(e) => (e.request_id, None),
+        Event::MassQuoted(e) => (e.request_id, None),
         _ => return None,
     };
     (request_id != RequestId(0)).then_some((request_id, rejected))
@@ -271,6 +272,7 @@ fn is_answer(kind: FrameKind, event: &Event) -> bool {
         Event::OrderStatus(_) => kind == FrameKind::OrderStatus,
         Event::MassCanceled(_) => kind == FrameKind::MassCancel,
         Event::AdminDone(e) => kind == e.request_kind,
+        Event::MassQuoted(_) => kind == FrameKind::MassQuote,
         _ => false,
     }
 }

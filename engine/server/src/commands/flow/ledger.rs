@@ -111,8 +111,8 @@ impl Ledger {
             return;
         };
         let (maker, taker) = match e.liquidity {
-            Liquidity::Maker => (e, &first),
             Liquidity::Taker => (&first, e),
+            Liquidity::Maker | Liquidity::Hidden | Liquidity::Auction => (e, &first),
         };
         self.trades.push(OwnTrade {
             maker: maker.client_order_id,

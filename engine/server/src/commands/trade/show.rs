@@ -26,6 +26,10 @@ fn price(value: Price, definition: Option<&InstrumentDefinition>) -> String {
     definition.map_or_else(|| value.to_string(), |of| decimal::format(value.0.into(), of.price_scale))
 }
 
+fn unpriced(value: Option<Price>, definition: Option<&InstrumentDefinition>) -> String {
+    value.map_or_else(|| "market".to_owned(), |value| price(value, definition))
+}
+
 fn quantity(value: Quantity, definition: Option<&InstrumentDefinition>) -> String {
     definition.map_or_else(|| value.to_string(), |of| decimal::format(value.0.into(), of.quantity_scale))
 }
@@ -74,13 +78,14 @@ pub(super) fn report(report: &Report, of: Option<&InstrumentDefinition>) -> Stri
                 "replaced {id}: {} {} @ {}, {} done, {place}",
                 e.side,
                 q(e.quantity),
-                p(e.price),
+                unpriced(e.price, of),
                 q(e.cum_quantity)
             )
         }
         Event::Restated(e) => {
             let id = e.client_order_id;
-            format!("restated {id}: {} {} @ {} ({})", e.side, q(e.leaves_quantity), p(e.price), e.reason)
+            let (left, at) = (q(e.leaves_quantity), unpriced(e.price, of));
+            format!("restated {id}: {} {left} @ {at} ({})", e.side, e.reason)
         }
         Event::Expired(e) => {
             format!(
@@ -97,7 +102,7 @@ pub(super) fn report(report: &Report, of: Option<&InstrumentDefinition>) -> Stri
             e.side,
             q(e.leaves_quantity),
             symbol(e.instrument, of),
-            p(e.price),
+            unpriced(e.price, of),
             q(e.cum_quantity),
             e.status
         ),
@@ -132,10 +137,10 @@ pub(super) fn report_json(report: &Report, of: Option<&InstrumentDefinition>) ->
         }),
         Event::Replaced(e) => json!({
             "kind": "replaced", "id": e.client_order_id.0, "request": e.request_id.0, "side": e.side.name(),
-            "quantity": q(e.quantity), "price": p(e.price), "cum": q(e.cum_quantity), "kept_place": e.kept_place,
+            "quantity": q(e.quantity), "price": e.price.map(p), "cum": q(e.cum_quantity), "kept_place": e.kept_place,
         }),
         Event::Restated(e) => json!({
-            "kind": "restated", "id": e.client_order_id.0, "side": e.side.name(), "price": p(e.price),
+            "kind": "restated", "id": e.client_order_id.0, "side": e.side.name(), "price": e.price.map(p),
             "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "reason": e.reason.name(),
         }),
         Event::Expired(e) => json!({
@@ -144,7 +149,7 @@ pub(super) fn report_json(report: &Report, of: Option<&InstrumentDefinition>) ->
         }),
         Event::OrderStatus(e) => json!({
             "kind": "status", "id": e.client_order_id.0, "request": e.request_id.0, "side": e.side.name(),
-            "price": p(e.price), "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "status": e.status.name(),
+            "price": e.price.map(p), "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "status": e.status.name(),
         }),
         Event::MassCanceled(e) => {
             json!({ "kind": "mass_canceled", "request": e.request_id.0, "orders": e.orders })
