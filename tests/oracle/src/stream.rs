@@ -7,7 +7,7 @@ use protocol::{
     AccountId, Body, CancelOrder, Capacities, ClOrdId, ClientOrderId, Command, ConnectionId, Credential,
     DecodeError, EndReason, InstrumentDefinition, InstrumentId, LoginRequest, MassCancel, NewOrder,
     OrderFlags, OrderKey, OrderStatusRequest, OrderType, Phase, Price, Quantity, ReplaceOrder, RequestId,
-    Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    Role, Sequence, SessionId, Side, Symbol, Terms, Tick, TimeInForce, Timestamp, TradingDay, UserDefinition,
     UserName,
 };
 
@@ -230,7 +230,7 @@ impl Generator {
         };
         let price = match order_type {
             OrderType::Limit => Some(self.price(at, side)),
-            OrderType::Market => None,
+            _ => None,
         };
         let cl_ord_id = if self.random.one_in(8) { Some(self.text(actor)) } else { None };
         let option = self.random.below(600);
@@ -244,9 +244,10 @@ impl Generator {
             quantity: self.quantity(at),
             account: AccountId(self.random.below(3) as u32),
             cl_ord_id,
-            stop_price: (option == 0).then_some(Price(5)),
-            display_quantity: (option == 1).then_some(Quantity(5)),
-            expire_time: (option == 2).then_some(Timestamp(5)),
+            terms: Terms::default()
+                .with_stop_price((option == 0).then_some(Price(5)))
+                .with_display((option == 1).then_some(Quantity(5)))
+                .with_expire_time((option == 2).then_some(Timestamp(5))),
         }
     }
 
@@ -300,8 +301,10 @@ impl Generator {
         ReplaceOrder {
             order: self.order_key(actor),
             side: self.optional_side(),
-            price: self.price(at, side),
+            price: Some(self.price(at, side)),
             quantity: self.quantity(at),
+            stop_price: None,
+            display: None,
             cl_ord_id: if self.random.one_in(8) { Some(self.text(actor)) } else { None },
         }
     }

@@ -31,7 +31,7 @@ impl Oracle {
                 self.put_instrument(definition)?;
                 (FrameKind::PutInstrument, definition.instrument)
             }
-            Body::SetPhase(id, phase) => {
+            Body::SetPhase(id, phase @ (Phase::Continuous | Phase::Halted)) => {
                 let instrument = self.instruments.get_mut(id).ok_or(RejectReason::UnknownInstrument)?;
                 if instrument.phase != *phase {
                     instrument.phase = *phase;
@@ -50,7 +50,7 @@ impl Oracle {
                 self.end_connection(*id, EndReason::Operator);
                 (FrameKind::DisconnectUser, none)
             }
-            _ => return Err(RejectReason::NotAuthorized),
+            _ => return Err(RejectReason::OptionNotOffered),
         };
         self.report(command.session, |to| {
             Event::AdminDone(AdminDone { to, request_id: command.request_id, request_kind: kind, instrument })
@@ -185,7 +185,7 @@ impl Oracle {
                     to,
                     order_id: order.order_id,
                     client_order_id: order.client_order_id,
-                    price: order.price,
+                    price: Some(order.price),
                     leaves_quantity: quantity(order.leaves()),
                     cum_quantity: quantity(order.cum),
                     instrument: place.instrument,

@@ -13,6 +13,10 @@ use super::{Fault, Instrument, Oracle, Place, Resting, quantity, rank};
 
 impl Oracle {
     pub(super) fn new_order(&mut self, command: &Command, new: &NewOrder) -> Result<(), RejectReason> {
+        // The rules of version 2 are not written here yet.
+        if !is_plain(new) {
+            return Err(RejectReason::OptionNotOffered);
+        }
         self.check_new(new)?;
         self.orders += 1;
         let mut order = Resting {
@@ -306,7 +310,7 @@ impl Oracle {
                 request_id,
                 order_id: order.order_id,
                 client_order_id: order.client_order_id,
-                price: order.price,
+                resting_price: Some(order.price),
                 canceled_quantity: quantity(order.leaves()),
                 cum_quantity: quantity(order.cum),
                 instrument: place.instrument,
@@ -322,6 +326,9 @@ impl Oracle {
         command: &Command,
         replace: &ReplaceOrder,
     ) -> Result<(), RejectReason> {
+        let (Some(price), None, None) = (replace.price, replace.stop_price, replace.display) else {
+            return Err(RejectReason::OptionNotOffered);
+        };
         let (place, order) = self.find(command.session, &replace.order)?;
         if replace.side.is_some_and(|side| side != place.side) {
             return Err(RejectReason::SideMismatch);
@@ -332,7 +339,7 @@ impl Oracle {
             return Err(RejectReason::InstrumentHalted);
         }
         check_quantity(definition, replace.quantity)?;
-        check_price(definition, replace.price)?;
+        check_price(definition, price)?;
         if replace.quantity.0 < order.cum {
             return Err(RejectReason::TooLate);
         }
@@ -341,15 +348,14 @@ impl Oracle {
             return Ok(());
         }
         let larger = replace.quantity.0 > order.total;
-        let keeps =
-            replace.price == order.price && (!larger || self.fault == Some(Fault::LargerReplaceKeepsPlace));
-        let limit = Some(replace.price);
+        let keeps = price == order.price && (!larger || self.fault == Some(Fault::LargerReplaceKeepsPlace));
+        let limit = Some(price);
         if !keeps {
             if order.flags.post_only && self.post_only_refuses(instrument, side, limit) {
                 return Err(RejectReason::PostOnlyWouldTrade);
             }
             if !self.would_trade(instrument, side, limit) {
-                self.check_level(instrument, side, replace.price, Some(place))?;
+                self.check_level(instrument, side, price, Some(place))?;
             }
         }
         self.name_report(command.session, replace.cl_ord_id);
@@ -373,7 +379,7 @@ impl Oracle {
                 kept_place: keeps,
             })
         });
-        let mut changed = Resting { price: replace.price, total: replace.quantity.0, ..order };
+        let mut changed = Resting { price, total: replace.quantity.0, ..order };
         if keeps {
             self.resting.insert(place, changed);
             self.reduced(place, &order, order.leaves().saturating_sub(changed.leaves()), false);
@@ -416,7 +422,8 @@ impl Oracle {
                 request_id: command.request_id,
                 order_id: order.order_id,
                 client_order_id: order.client_order_id,
-                price: order.price,
+                price: Some(order.price),
+                stop_price: None,
                 leaves_quantity: quantity(order.leaves()),
                 cum_quantity: quantity(order.cum),
                 instrument: place.instrument,
@@ -461,6 +468,18 @@ impl Oracle {
         });
         Ok(())
     }
+}
+
+fn is_plain(new: &NewOrder) -> bool {
+    let known = matches!(new.order_type, OrderType::Market | OrderType::Limit)
+        && matches!(
+            new.time_in_force,
+            TimeInForce::Day
+                | TimeInForce::GoodTillCancel
+                | TimeInForce::ImmediateOrCancel
+                | TimeInForce::FillOrKill
+        );
+    known && new.terms.is_empty() && new.flags.is_plain()
 }
 
 fn check_quantity(instrument: &Instrument, wanted: Quantity) -> Result<(), RejectReason> {

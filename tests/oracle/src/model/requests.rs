@@ -62,6 +62,7 @@ impl Oracle {
                 self.use_text(command.session, replace.cl_ord_id)?;
                 self.replace_order(command, replace)
             }
+            Body::MassQuote(_) if !is_system => Err(RejectReason::OptionNotOffered),
             Body::OrderStatus(status) => self.order_status(command, status),
             Body::MassCancel(cancel) => self.mass_cancel(command, cancel),
             Body::Start if is_system => {
@@ -225,5 +226,27 @@ fn describe(body: &Body) -> (Option<FrameKind>, InstrumentId, Option<ClientOrder
         Body::SetPhase(instrument, _) => (Some(FrameKind::SetPhase), *instrument, None, None),
         Body::PutUser(_) => (Some(FrameKind::PutUser), none, None, None),
         Body::DisconnectUser(_) => (Some(FrameKind::DisconnectUser), none, None, None),
+        Body::MassQuote(quote) => (Some(FrameKind::MassQuote), quote.instrument, None, None),
+        Body::PutRules(instrument, _) => (Some(FrameKind::PutRules), *instrument, None, None),
+        Body::PutTickTable(instrument, _) => (Some(FrameKind::PutTickTable), *instrument, None, None),
+        Body::SchedulePhase(instrument, ..) => (Some(FrameKind::SchedulePhase), *instrument, None, None),
+        Body::ClearSchedule(instrument) => (Some(FrameKind::ClearSchedule), *instrument, None, None),
+        Body::SetPrice(instrument, ..) => (Some(FrameKind::SetPrice), *instrument, None, None),
+        Body::Delist(instrument) => (Some(FrameKind::Delist), *instrument, None, None),
+        Body::SetFees(instrument, ..) => (Some(FrameKind::SetFees), *instrument, None, None),
+        Body::SetLimits(_, instrument, _) => {
+            (Some(FrameKind::SetLimits), instrument.unwrap_or(none), None, None)
+        }
+        Body::SetSeed(_) => (Some(FrameKind::SetSeed), none, None, None),
+        Body::PutCurrency(..) => (Some(FrameKind::PutCurrency), none, None, None),
+        Body::PutAccount(_) => (Some(FrameKind::PutAccount), none, None, None),
+        Body::SetParticipant(..) => (Some(FrameKind::SetParticipant), none, None, None),
+        Body::SetThrottle(..) => (Some(FrameKind::SetThrottle), none, None, None),
+        Body::Transfer(_) => (Some(FrameKind::Transfer), none, None, None),
+        Body::Kill(..) => (Some(FrameKind::Kill), none, None, None),
+        Body::BustTrade(_) => (Some(FrameKind::BustTrade), none, None, None),
+        Body::CorrectTrade(..) => (Some(FrameKind::CorrectTrade), none, None, None),
+        Body::QueryAccount(_) => (Some(FrameKind::QueryAccount), none, None, None),
+        Body::QueryInstrument(instrument) => (Some(FrameKind::QueryInstrument), *instrument, None, None),
     }
 }

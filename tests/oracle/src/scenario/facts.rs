@@ -2,7 +2,7 @@
 
 use protocol::{
     ClOrdId, ClientOrderId, Event, InstrumentId, Liquidity, OrderFlags, Price, Quantity, Recipient,
-    RequestId, SessionId,
+    RequestId, SessionId, Side,
 };
 
 use super::world::World;
@@ -130,7 +130,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .report(e.to, e.request_id),
         Event::Canceled(e) => Facts::new(world.name_of(e.to.session), "canceled")
             .order(world, e.to.session, e.client_order_id)
-            .amount(e.canceled_quantity, Some(e.price))
+            .amount(e.canceled_quantity, e.resting_price)
             .word(e.side)
             .word(e.reason)
             .option("cum", e.cum_quantity)
@@ -138,7 +138,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .report(e.to, e.request_id),
         Event::Replaced(e) => Facts::new(world.name_of(e.to.session), "replaced")
             .order(world, e.to.session, e.client_order_id)
-            .amount(e.quantity, Some(e.price))
+            .amount(e.quantity, e.price)
             .word(e.side)
             .word(if e.kept_place { "kept-place" } else { "lost-place" })
             .option("cum", e.cum_quantity)
@@ -146,7 +146,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .report(e.to, e.request_id),
         Event::Restated(e) => Facts::new(world.name_of(e.to.session), "restated")
             .order(world, e.to.session, e.client_order_id)
-            .amount(e.leaves_quantity, Some(e.price))
+            .amount(e.leaves_quantity, e.price)
             .word(e.side)
             .word(e.reason)
             .option("cum", e.cum_quantity)
@@ -163,7 +163,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .report(e.to, e.request_id),
         Event::OrderStatus(e) => Facts::new(world.name_of(e.to.session), "state")
             .order(world, e.to.session, e.client_order_id)
-            .amount(e.leaves_quantity, Some(e.price))
+            .amount(e.leaves_quantity, e.price)
             .word(e.side)
             .word(e.status)
             .option("cum", e.cum_quantity)
@@ -194,7 +194,7 @@ fn venue_facts(world: &World, event: &Event) -> Facts {
             .option("order", e.order_id),
         Event::Trade(e) => venue("trade")
             .amount(e.quantity, Some(e.price))
-            .word(e.taker_side)
+            .word(e.taker_side.map_or("auction", Side::name))
             .option("maker", e.maker_order_id)
             .option("taker", e.taker_order_id)
             .option("trade", e.trade_id),
@@ -213,7 +213,8 @@ fn venue_facts(world: &World, event: &Event) -> Facts {
             Facts::new(world.name_of(*session), "ended").word(reason).option("connection", connection)
         }
         Event::DayStarted(day) => venue("day").word(day),
-        _ => venue("checkpoint"),
+        Event::Checkpoint(_) => venue("checkpoint"),
+        _ => venue("other"),
     }
 }
 

@@ -41,7 +41,8 @@ fn body_text(command: &Command) -> String {
         Body::CancelOrder(CancelOrder { order, side, cl_ord_id }) => {
             format!("cancel {}{}{}", key(order), word(*side), option("text", *cl_ord_id))
         }
-        Body::ReplaceOrder(ReplaceOrder { order, side, price, quantity, cl_ord_id }) => {
+        Body::ReplaceOrder(ReplaceOrder { order, side, price, quantity, cl_ord_id, .. }) => {
+            let price = price.map_or_else(|| "market".to_string(), |price| price.to_string());
             format!("replace {} {quantity}@{price}{}{}", key(order), word(*side), option("text", *cl_ord_id))
         }
         Body::MassCancel(MassCancel { session, instrument, side }) => format!(
@@ -76,6 +77,7 @@ fn body_text(command: &Command) -> String {
         Body::SetPhase(instrument, phase) => format!("phase #{instrument} {phase}"),
         Body::PutUser(user) => user_text(user),
         Body::DisconnectUser(session) => format!("disconnect-user #{session}"),
+        other => format!("{other:?}"),
     }
 }
 

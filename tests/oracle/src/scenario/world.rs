@@ -7,7 +7,7 @@ use protocol::{
     AccountId, Body, CancelOrder, Capacities, ClOrdId, ClientOrderId, Command, ConnectionId, Credential,
     DecodeError, EndReason, InstrumentDefinition, InstrumentId, LoginRequest, MassCancel, NewOrder,
     OrderFlags, OrderKey, OrderStatusRequest, OrderType, Phase, Price, Quantity, ReplaceOrder, RequestId,
-    Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    Role, Sequence, SessionId, Side, Symbol, Terms, Tick, TimeInForce, Timestamp, TradingDay, UserDefinition,
     UserName,
 };
 
@@ -248,8 +248,10 @@ impl World {
                 Body::ReplaceOrder(ReplaceOrder {
                     order,
                     side: words.named(Side::from_name),
-                    price: price.ok_or("a replace has a price")?,
+                    price,
                     quantity,
+                    stop_price: None,
+                    display: None,
                     cl_ord_id: words.option("text").map(text_id).transpose()?,
                 })
             }
