@@ -426,6 +426,15 @@ where
     Ok(fixed)
 }
 
+/// A body without any option.
+fn alone<T>(body: &[u8]) -> Result<T, DecodeError>
+where
+    T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout,
+{
+    let (fixed, options) = fixed::<T>(body)?;
+    if options.has_other_than(&[]) { Err(DecodeError::Option) } else { Ok(fixed) }
+}
+
 /// The only option of an administrative request is a good text.
 fn check_why(options: &Options<'_>) -> Result<(), DecodeError> {
     let is_good = options.get(TlvType::Why).is_none_or(|text| {
@@ -445,7 +454,7 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
             Body::OrderStatus(OrderStatusRequest { order: OrderKey::read(fixed.client_order_id, &options)? })
         }
         FrameKind::Login => {
-            let day = bare::<LoginBody>(body)?.trading_day.get();
+            let day = alone::<LoginBody>(body)?.trading_day.get();
             Body::Login(LoginRequest { trading_day: (day != 0).then_some(TradingDay(day)) })
         }
         FrameKind::Logout if body.is_empty() => Body::Logout,
@@ -457,10 +466,10 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
         }
         FrameKind::MassQuote => Body::MassQuote(MassQuote::read(header, body)?),
         FrameKind::Disconnect => Body::Disconnect(
-            EndReason::from_byte(bare::<ByteBody>(body)?.value).ok_or(DecodeError::Field("reason"))?,
+            EndReason::from_byte(alone::<ByteBody>(body)?.value).ok_or(DecodeError::Field("reason"))?,
         ),
         FrameKind::Tick => {
-            let tick = bare::<TickBody>(body)?;
+            let tick = alone::<TickBody>(body)?;
             Body::Tick(Tick {
                 checkpoint_sequence: Sequence(tick.checkpoint_sequence.get()),
                 checkpoint_hash: tick.checkpoint_hash.get(),

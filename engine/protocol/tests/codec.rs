@@ -74,8 +74,10 @@ fn bodies() -> Vec<Body> {
         Body::ReplaceOrder(ReplaceOrder {
             order,
             side: Some(Side::Buy),
-            price: Price(-1),
+            price: Some(Price(-1)),
             quantity: Quantity(1),
+            stop_price: None,
+            display: None,
             cl_ord_id,
         })
     };
@@ -111,6 +113,109 @@ fn bodies() -> Vec<Body> {
         Body::PutUser(user()),
         Body::DisconnectUser(SessionId(4)),
     ]
+    .into_iter()
+    .chain(later_bodies())
+    .collect()
+}
+
+/// Orders with every term of version 2 of the rulebook.
+fn later_orders() -> Vec<Body> {
+    let terms = Terms::default()
+        .with_stop_price(Some(Price(i64::MIN)))
+        .with_trail(Some(3))
+        .with_display(Some(Quantity(5)))
+        .with_display_high(Some(Quantity(u64::MAX)))
+        .with_expire_time(Some(Timestamp(0)))
+        .with_minimum(Some(Quantity(1)))
+        .with_peg(Some(Peg { reference: PegReference::Midpoint, offset: -4 }))
+        .with_self_trade(Some(SelfTrade { group: 7, action: SelfTradeAction::Decrement }))
+        .with_oco(Some(9))
+        .with_parent(Some(ClientOrderId(10)));
+    let flags = OrderFlags { post_only: true, slide: true, hidden: true, reduce_only: true };
+    let cl_ord_id = Some(text(&[b'y'; ClOrdId::LENGTH_MAX]));
+    let full = NewOrder { terms, flags, cl_ord_id, time_in_force: TimeInForce::GoodTillDate, ..order() };
+    let pegged = NewOrder { order_type: OrderType::Pegged, price: None, ..full };
+    let replace = ReplaceOrder {
+        order: OrderKey::Id(ClientOrderId(1)),
+        side: None,
+        price: None,
+        quantity: Quantity(3),
+        stop_price: Some(Price(0)),
+        display: Some(Quantity(2)),
+        cl_ord_id: None,
+    };
+    vec![Body::NewOrder(full), Body::NewOrder(pegged), Body::ReplaceOrder(replace)]
+}
+
+/// The requests of version 2 of the rulebook.
+fn later_bodies() -> Vec<Body> {
+    let (x, account) = (InstrumentId(3), AccountId(5));
+    let currency = Currency::new("USDT").expect("a code");
+    let rows = [TickRow { from: Price(0), tick: Price(1) }; protocol::TICK_ROWS_MAX];
+    let entries = [QuoteEntry { ticks: -1, lots: u32::MAX }; protocol::QUOTE_LEVELS_MAX];
+    let side = |count: usize| QuoteSide::new(&entries[..count]);
+    let quote =
+        |bids, asks| Body::MassQuote(MassQuote { instrument: x, account, base: Price(-9), bids, asks });
+    let rules = InstrumentRules {
+        settlement: Settlement::Cash,
+        base: Some(currency),
+        quote: Currency::new("12345678"),
+        notional_max: u64::MAX,
+        random_end_ms: 9,
+        ..InstrumentRules::default()
+    };
+    let who = SelfTrade { group: 1, action: SelfTradeAction::CancelBoth };
+    let account_of = |self_trade| {
+        let (participant, group) = (ParticipantId(4), AccountGroup(2));
+        Body::PutAccount(AccountDefinition { account, participant, group, self_trade })
+    };
+    let bodies = [
+        quote(None, side(0)),
+        quote(side(entries.len()), side(entries.len())),
+        Body::PutRules(x, InstrumentRules::default()),
+        Body::PutRules(x, rules),
+        Body::PutTickTable(x, TickTable::default()),
+        Body::PutTickTable(x, TickTable::new(&rows).expect("it is full")),
+        Body::SchedulePhase(x, Timestamp(u64::MAX), Phase::Delisted),
+        Body::ClearSchedule(x),
+        Body::SetPrice(x, PriceKind::Mark, Price(i64::MIN)),
+        Body::Delist(x),
+        Body::SetFees(x, AccountGroup(1), Fees { maker_ppm: -5, taker_per_lot: i64::MIN, ..Fees::default() }),
+        Body::SetLimits(account, None, Limits { collar: 3, duplicate_ms: 9, ..Limits::default() }),
+        Body::SetLimits(account, Some(x), Limits { quantity: u64::MAX, open_orders: 1, ..Limits::default() }),
+        Body::SetSeed(u64::MAX),
+        Body::PutCurrency(currency, 18),
+        account_of(None),
+        account_of(Some(who)),
+        Body::SetParticipant(SessionId(4), ParticipantId(0)),
+        Body::SetThrottle(SessionId(4), Throttle { orders: 1, cancels: 2 }),
+        Body::Transfer(Transfer { account, currency, amount: Amount::new(i128::MIN) }),
+        Body::Kill(KillTarget::Venue, true),
+        Body::Kill(KillTarget::Participant(ParticipantId(9)), false),
+        Body::Kill(KillTarget::Account(account), true),
+        Body::BustTrade(TradeId(8)),
+        Body::CorrectTrade(TradeId(8), Price(-1)),
+        Body::QueryAccount(account),
+        Body::QueryInstrument(x),
+    ];
+    later_orders().into_iter().chain(bodies).collect()
+}
+
+#[test]
+fn an_administrative_request_may_say_why() {
+    let mut said = 0;
+    for command in commands() {
+        let Some(frame) = command.encode_because("a fat finger, see ticket 7") else { continue };
+        said += 1;
+        assert_eq!(Command::try_decode(frame.as_bytes()), Ok(command), "the text is not part of it");
+        assert_eq!(Command::why(frame.as_bytes()), Some("a fat finger, see ticket 7"));
+        assert_eq!(Command::why(command.encode().expect("it encodes").as_bytes()), None);
+    }
+    assert!(said >= 20, "only {said} kinds take a text");
+    let halt = Command { body: Body::SetPhase(InstrumentId(1), Phase::Halted), ..Command::default() };
+    assert!(halt.encode_because("").is_none() && halt.encode_because(&"x".repeat(65)).is_none());
+    let order = Command { body: Body::NewOrder(order()), ..Command::default() };
+    assert!(order.encode_because("why not").is_none(), "an order has no such text");
 }
 
 fn commands() -> impl Iterator<Item = Command> {
@@ -163,6 +268,58 @@ fn events() -> Vec<Event> {
         request_kind: Some(FrameKind::NewOrder),
         reason: RejectReason::InstrumentStopped,
     };
+    let canceled = Canceled {
+        to,
+        request_id,
+        order_id,
+        client_order_id,
+        resting_price: Some(price),
+        canceled_quantity: Quantity(4),
+        cum_quantity,
+        instrument,
+        account,
+        side,
+        reason: CancelReason::Disconnected,
+    };
+    let replaced = Replaced {
+        to,
+        request_id,
+        order_id,
+        client_order_id,
+        price: Some(price),
+        quantity: Quantity(4),
+        cum_quantity,
+        instrument,
+        account,
+        side,
+        kept_place: true,
+    };
+    let restated = Restated {
+        to,
+        order_id,
+        client_order_id,
+        price: Some(price),
+        leaves_quantity: Quantity(4),
+        cum_quantity,
+        instrument,
+        account,
+        side,
+        reason: RestateReason::NewDay,
+    };
+    let status = OrderStatusReport {
+        to,
+        request_id,
+        order_id,
+        client_order_id,
+        price: Some(price),
+        stop_price: None,
+        leaves_quantity: Quantity(4),
+        cum_quantity,
+        instrument,
+        account,
+        side,
+        status: OrdStatus::PartiallyFilled,
+    };
     vec![
         Event::Accepted(accepted),
         Event::Accepted(Accepted { price: None, order_type: OrderType::Market, ..accepted }),
@@ -183,61 +340,107 @@ fn events() -> Vec<Event> {
             side,
             liquidity: Liquidity::Taker,
         }),
-        Event::Canceled(Canceled {
-            to,
-            request_id,
-            order_id,
-            client_order_id,
-            price,
-            canceled_quantity: Quantity(4),
-            cum_quantity,
-            instrument,
-            account,
-            side,
-            reason: CancelReason::Disconnected,
-        }),
-        Event::Replaced(Replaced {
-            to,
-            request_id,
-            order_id,
-            client_order_id,
-            price,
-            quantity: Quantity(4),
-            cum_quantity,
-            instrument,
-            account,
-            side,
-            kept_place: true,
-        }),
-        Event::Restated(Restated {
-            to,
-            order_id,
-            client_order_id,
-            price,
-            leaves_quantity: Quantity(4),
-            cum_quantity,
-            instrument,
-            account,
-            side,
-            reason: RestateReason::NewDay,
-        }),
+        Event::Canceled(canceled),
+        Event::Canceled(Canceled { resting_price: None, ..canceled }),
+        Event::Replaced(replaced),
+        Event::Replaced(Replaced { price: None, kept_place: false, ..replaced }),
+        Event::Restated(restated),
+        Event::Restated(Restated { price: None, reason: RestateReason::Decremented, ..restated }),
         Event::Expired(expired),
         Event::Expired(Expired { resting_price: None, ..expired }),
-        Event::OrderStatus(OrderStatusReport {
+        Event::OrderStatus(status),
+        Event::OrderStatus(OrderStatusReport { price: None, stop_price: Some(price), ..status }),
+        Event::MassCanceled(MassCanceled { to, request_id, orders: u64::MAX }),
+        Event::AdminDone(AdminDone { to, request_id, request_kind: FrameKind::PutUser, instrument }),
+    ]
+}
+
+/// The reports of version 2 of the rulebook.
+fn later_events() -> Vec<Event> {
+    let to = Recipient { session: SessionId(4), number: ReportNumber(3) };
+    let (request_id, client_order_id) = (RequestId(9), ClientOrderId(7));
+    let (instrument, account, side) = (InstrumentId(6), AccountId(5), Side::Sell);
+    let (trade_id, price) = (TradeId(1), Price(-3));
+    let currency = Currency::new("USD").expect("a code");
+    let triggered = Triggered {
+        to,
+        order_id: OrderId(8),
+        client_order_id,
+        stop_price: price,
+        price: Some(Price(9)),
+        leaves_quantity: Quantity(4),
+        instrument,
+        account,
+        side,
+    };
+    let quoted = MassQuoted {
+        to,
+        request_id,
+        instrument,
+        account,
+        bids: 2,
+        asks: 0,
+        bid_reason: None,
+        ask_reason: Some(RejectReason::QuoteInvalid),
+    };
+    let revised = TradeRevised {
+        to,
+        trade_id,
+        client_order_id,
+        quantity: Quantity(4),
+        old_price: price,
+        new_price: Some(Price(7)),
+        instrument,
+        account,
+        side,
+    };
+    let state = InstrumentState {
+        to,
+        request_id,
+        instrument,
+        phase: Phase::ClosingAuction,
+        last_price: Some(price),
+        reference_price: None,
+        mark_price: Some(Price(0)),
+        open_interest: 12,
+    };
+    vec![
+        Event::Triggered(triggered),
+        Event::Triggered(Triggered { price: None, ..triggered }),
+        Event::MassQuoted(quoted),
+        Event::MassQuoted(MassQuoted { bid_reason: Some(RejectReason::Killed), ask_reason: None, ..quoted }),
+        Event::Settled(Settled {
             to,
-            request_id,
-            order_id,
+            trade_id,
             client_order_id,
-            price,
-            leaves_quantity: Quantity(4),
-            cum_quantity,
+            fee: Amount::new(i128::MIN),
+            position: i64::MIN,
             instrument,
             account,
             side,
-            status: OrdStatus::PartiallyFilled,
         }),
-        Event::MassCanceled(MassCanceled { to, request_id, orders: u64::MAX }),
-        Event::AdminDone(AdminDone { to, request_id, request_kind: FrameKind::PutUser, instrument }),
+        Event::TradeRevised(revised),
+        Event::TradeRevised(TradeRevised { new_price: None, ..revised }),
+        Event::Balance(Balance {
+            to,
+            request_id,
+            account,
+            currency,
+            total: Amount::new(-1),
+            held: Amount::new(i128::MAX),
+        }),
+        Event::Position(Position {
+            to,
+            request_id,
+            account,
+            instrument,
+            quantity: -5,
+            cost: Amount::new(1 << 90),
+            open_buy: 1,
+            open_sell: u64::MAX,
+        }),
+        Event::InstrumentState(state),
+        Event::InstrumentState(InstrumentState { reference_price: Some(price), last_price: None, ..state }),
     ]
 }
 
@@ -295,7 +498,7 @@ fn what_decodes_from_random_bytes_encodes_to_the_same_meaning() {
             let again = command.encode().expect("what decodes encodes");
             assert_eq!(Command::try_decode(again.as_bytes()), Ok(command));
         }
-        let _ = Report::decode(&frame);
+        let _ = (Report::decode(&frame), Command::why(&frame));
         let _ = Unsequenced::decode(&frame);
     }
     assert!(decoded > 10_000, "only {decoded} of the changed frames decoded: the test looks at nothing");
@@ -323,7 +526,7 @@ fn unknown_and_doubled_options_are_refused() {
 #[test]
 fn reports_round_trip_within_their_stride() {
     let name = text(&[b'n'; ClOrdId::LENGTH_MAX]);
-    for event in events() {
+    for event in events().into_iter().chain(later_events()) {
         let named = matches!(event, Event::Accepted(_) | Event::Rejected(_) | Event::Replaced(_));
         let report = Report {
             output: Output { sequence: Sequence(55), log_time: Timestamp(66), event },

@@ -45,8 +45,10 @@ pub fn replace(order: ClientOrderId, quantity: Quantity, price: Price) -> Body {
     Body::ReplaceOrder(ReplaceOrder {
         order: OrderKey::Id(order),
         side: None,
-        price,
+        price: Some(price),
         quantity,
+        stop_price: None,
+        display: None,
         cl_ord_id: None,
     })
 }

@@ -66,8 +66,10 @@ pub(crate) fn replace() -> Body {
     Body::ReplaceOrder(ReplaceOrder {
         order: OrderKey::Id(ClientOrderId(1)),
         side: None,
-        price: Price(101),
+        price: Some(Price(101)),
         quantity: Quantity(9),
+        stop_price: None,
+        display: None,
         cl_ord_id: None,
     })
 }

@@ -125,8 +125,10 @@ impl Venue {
                 let body = ReplaceOrder {
                     order,
                     side: None,
-                    price: self.price(),
+                    price: Some(self.price()),
                     quantity: self.quantity(),
+                    stop_price: None,
+                    display: None,
                     cl_ord_id: self.cl_ord_id(session),
                 };
                 self.request(session, Body::ReplaceOrder(body));

@@ -214,8 +214,10 @@ pub(crate) fn command(message: &Message, place: u64) -> Command {
         Message::Replace { order, price, quantity } => Body::ReplaceOrder(ReplaceOrder {
             order: key(order),
             side: None,
-            price,
+            price: Some(price),
             quantity,
+            stop_price: None,
+            display: None,
             cl_ord_id: None,
         }),
     };

@@ -225,7 +225,15 @@ impl Client {
         let instrument = *random.pick(&INSTRUMENTS);
         match random.below(20) {
             0..=3 => Body::CancelOrder(CancelOrder { order, side: None, cl_ord_id: None }),
-            4 | 5 => Body::ReplaceOrder(ReplaceOrder { order, side: None, price, quantity, cl_ord_id: None }),
+            4 | 5 => Body::ReplaceOrder(ReplaceOrder {
+                order,
+                side: None,
+                price: Some(price),
+                quantity,
+                stop_price: None,
+                display: None,
+                cl_ord_id: None,
+            }),
             6 => Body::OrderStatus(OrderStatusRequest { order }),
             7 if random.one_in(3) => Body::MassCancel(MassCancel {
                 session: self.session,

@@ -13,7 +13,7 @@ use crate::control::{Control, Course};
 use crate::histogram::Histogram;
 
 /// Names of the kinds of events, by number.
-const KINDS: [&str; 21] = [
+const KINDS: [&str; 31] = [
     "named",
     "accepted",
     "rejected",

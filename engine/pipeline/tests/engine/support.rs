@@ -211,8 +211,10 @@ impl Flow {
             4 | 5 => Body::ReplaceOrder(ReplaceOrder {
                 order: earlier,
                 side: None,
-                price: Price(995 + self.random.below(10) as i64),
+                price: Some(Price(995 + self.random.below(10) as i64)),
                 quantity: Quantity(1 + self.random.below(300)),
+                stop_price: None,
+                display: None,
                 cl_ord_id: None,
             }),
             6 if self.random.below(20) == 0 => Body::EndOfDay,

@@ -131,12 +131,19 @@ impl Ledger {
         let Some(leaves) = e.quantity.0.checked_sub(e.cum_quantity.0) else { return false };
         let Some(order) = self.orders.get_mut(&e.client_order_id) else { return false };
         if e.kept_place {
-            let kept = order.price == e.price && leaves <= order.leaves.0;
+            let kept = Some(order.price) == e.price && leaves <= order.leaves.0;
             order.leaves = Quantity(leaves);
             return kept;
         }
         self.remove(e.client_order_id);
-        self.rest(e.client_order_id, e.to, e.instrument, e.side, e.price, Quantity(leaves))
+        self.rest(
+            e.client_order_id,
+            e.to,
+            e.instrument,
+            e.side,
+            e.price.unwrap_or_default(),
+            Quantity(leaves),
+        )
     }
 
     fn remove(&mut self, id: ClientOrderId) -> Option<Order> {
@@ -237,7 +244,7 @@ mod tests {
             request_id: RequestId(9),
             order_id: OrderId(id),
             client_order_id: ClientOrderId(id),
-            price: Price(price),
+            price: Some(Price(price)),
             quantity: Quantity(quantity),
             cum_quantity: Quantity(0),
             instrument: InstrumentId(1),

@@ -62,8 +62,10 @@ impl Plan {
             (Action::Changed, None) => Body::ReplaceOrder(ReplaceOrder {
                 order: unknown(row.id),
                 side: None,
-                price: row.price,
+                price: Some(row.price),
                 quantity: row.volume,
+                stop_price: None,
+                display: None,
                 cl_ord_id: None,
             }),
             (Action::Deleted, None) => {

@@ -213,7 +213,7 @@ mod tests {
                         assert!(on_grid(*price, *quantity), "{body:?}");
                         kinds[0] += 1;
                     }
-                    Body::ReplaceOrder(ReplaceOrder { price, quantity, .. }) => {
+                    Body::ReplaceOrder(ReplaceOrder { price: Some(price), quantity, .. }) => {
                         assert!(on_grid(*price, *quantity), "{body:?}");
                         kinds[1] += 1;
                     }
