@@ -139,6 +139,7 @@ impl Arena {
 
     /// Gives an order's place back.
     pub(crate) fn release(&mut self, handle: Handle) {
+        debug_assert!(self.links(handle).extra.is_none() || self.get(handle).special);
         let free = self.free;
         let order = self.get_mut(handle);
         debug_assert!(order.client_order_id.0 != 0, "an order is released once");

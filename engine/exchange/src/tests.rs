@@ -143,18 +143,17 @@ fn a_contradicted_checkpoint_is_a_divergence() {
 #[test]
 fn newer_rules_are_switched_to_and_stay() {
     let mut exchange = venue();
-    // As a venue of older rules, which no program that can be had has any more.
-    exchange.rulebook_version = 0;
+    assert_eq!(exchange.rulebook_version(), 1, "a venue begins with the first rules");
     let older = exchange.state_hash();
     for _ in 0..2 {
-        let events = apply(&mut exchange, command(0, 1, Body::SetRulebook(1)));
+        let events = apply(&mut exchange, command(0, 1, Body::SetRulebook(2)));
         assert!(matches!(events[..], [Event::AdminDone(_)]), "the same again is done: {events:?}");
-        assert_eq!(exchange.rulebook_version(), 1);
+        assert_eq!(exchange.rulebook_version(), 2);
     }
     assert_ne!(exchange.state_hash(), older);
     let imported = Exchange::import(records(&exchange)).expect("a state");
-    assert_eq!(imported.rulebook_version(), 1);
-    let events = apply(&mut exchange, command(0, 2, Body::SetRulebook(0)));
+    assert_eq!(imported.rulebook_version(), 2);
+    let events = apply(&mut exchange, command(0, 2, Body::SetRulebook(1)));
     assert!(matches!(events[..], [Event::Rejected(e)] if e.reason == RejectReason::RulebookLower));
 }
 
@@ -187,7 +186,7 @@ fn nothing_of_a_switch_to_unknown_rules_is_applied() {
         let found = exchange.unknown_rulebook().expect("a switch to unknown rules");
         assert_eq!(found, UnknownRulebook { sequence: next, version: RULEBOOK_VERSION + 1 });
         let line = found.to_string();
-        assert!(line.contains("version 2 at sequence") && line.contains("newer program"), "{line}");
+        assert!(line.contains("version 3 at sequence") && line.contains("newer program"), "{line}");
     }
 }
 

@@ -451,6 +451,9 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
         FrameKind::MassCancel => Body::MassCancel(MassCancel::read(header, body)?),
         FrameKind::OrderStatus => {
             let (fixed, options) = fixed::<OrderStatusBody>(body)?;
+            if options.has_other_than(&[TlvType::OrigClOrdId]) {
+                return Err(DecodeError::Option);
+            }
             Body::OrderStatus(OrderStatusRequest { order: OrderKey::read(fixed.client_order_id, &options)? })
         }
         FrameKind::Login => {

@@ -208,7 +208,7 @@ fn an_administrative_request_may_say_why() {
         let Some(frame) = command.encode_because("a fat finger, see ticket 7") else { continue };
         said += 1;
         assert_eq!(Command::try_decode(frame.as_bytes()), Ok(command), "the text is not part of it");
-        assert_eq!(Command::why(frame.as_bytes()), Some("a fat finger, see ticket 7"));
+        assert_eq!(Command::why(frame.as_bytes()), Some("a fat finger, see ticket 7"), "{command:?}");
         assert_eq!(Command::why(command.encode().expect("it encodes").as_bytes()), None);
     }
     assert!(said >= 20, "only {said} kinds take a text");

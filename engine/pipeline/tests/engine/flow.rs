@@ -233,7 +233,7 @@ fn a_switch_to_unknown_rules_ends_the_engine_and_each_start_behind_it() {
     engine.settle(STEPS_MAX);
     let fault = engine.view().fault().expect("a fault");
     let at = Sequence(before.0 + 2);
-    assert!(fault.contains("version 2") && fault.contains(&format!("sequence {at}:")), "{fault}");
+    assert!(fault.contains("version 3") && fault.contains(&format!("sequence {at}:")), "{fault}");
     assert_eq!(recorder.notices(), told, "nothing of that batch is told any more");
     let left = engine.abandon().expect("the state");
     assert_eq!((left.sequence(), left.trading_day()), (Sequence(before.0 + 1), TradingDay(2)));

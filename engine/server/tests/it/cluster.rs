@@ -165,7 +165,7 @@ fn a_demonstration_fails_over_and_comes_back() {
     let mut client = demo.client();
     place(&mut client, order(1, 100));
     rulebook(&demo, 1, None);
-    rulebook(&demo, 2, Some("member 3 (127.0.0.1:"));
+    rulebook(&demo, 3, Some("member 3 (127.0.0.1:"));
 
     let first = leader(&demo.data(1)).and_then(|leader| u16::try_from(leader).ok()).expect("a leader");
     for member in 1..=3 {
