@@ -13,6 +13,7 @@ use crate::arena::{Handle, Order};
 use crate::book;
 use crate::exchange::{Exchange, Request};
 use crate::outbox::{EventSink, Outbox};
+use crate::version;
 
 /// An order while it takes from the book.
 struct Taker {
@@ -75,7 +76,11 @@ impl Exchange {
         order: &NewOrder,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
-        let (place, trades) = self.check_new(order, out)?;
+        let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
+        if !self.is_plain(request.session, place, version::of_order(order)) {
+            return Err(RejectReason::OptionNotOffered);
+        }
+        let trades = self.check_new(place, order, out)?;
         self.last_order_id += 1;
         let mut taker = Taker {
             session: request.session,
@@ -141,14 +146,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// Checks a new order; gives the instrument's place and whether the order will trade on entry.
+    /// Checks a new order; tells whether it will trade on entry.
     #[inline]
     fn check_new<S: EventSink>(
         &mut self,
+        place: u32,
         order: &NewOrder,
         out: &mut Outbox<'_, S>,
-    ) -> Result<(u32, bool), RejectReason> {
-        let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
+    ) -> Result<bool, RejectReason> {
         self.check_trading(place, out)?;
         let is_limit = order.order_type == OrderType::Limit;
         let may_rest =
@@ -174,7 +179,7 @@ impl Exchange {
             }
             self.check_level_room(place, order.side, price)?;
         }
-        Ok((place, trades))
+        Ok(trades)
     }
 
     /// There is room for a level at that price, or it exists.
@@ -203,6 +208,9 @@ impl Exchange {
         let order = *self.orders.arena.get(handle);
         if replace.side.is_some_and(|side| side != order.side) {
             return Err(RejectReason::SideMismatch);
+        }
+        if !self.is_plain(request.session, order.instrument, version::of_replace(replace)) {
+            return Err(RejectReason::OptionNotOffered);
         }
         self.check_trading(order.instrument, out)?;
         let instrument = self.instruments.get(order.instrument);
@@ -354,6 +362,7 @@ impl Exchange {
             taker.leaves -= quantity;
             taker.cum += quantity;
             let maker = *maker;
+            instrument.last_trade = Some(maker.price);
             self.last_trade_id += 1;
             let trade = Trade {
                 trade_id: TradeId(self.last_trade_id),

@@ -70,6 +70,8 @@ pub struct Exchange {
     pub(crate) ignored: u64,
     /// Levels with orders, over all books.
     pub(crate) levels: u32,
+    /// Nobody may trade until an operator lifts it.
+    pub(crate) venue_killed: bool,
     pub(crate) sessions: Sessions,
     pub(crate) instruments: Instruments,
     pub(crate) orders: Orders,
@@ -109,6 +111,7 @@ impl Exchange {
             last_trade_id: 0,
             ignored: 0,
             levels: 0,
+            venue_killed: false,
             sessions: Sessions::new(),
             instruments: Instruments::default(),
             orders: Orders::new(),
@@ -346,7 +349,7 @@ impl Exchange {
         if instrument.stopped {
             return Err(RejectReason::InstrumentStopped);
         }
-        if instrument.book.is_crossed() {
+        if instrument.phase == Phase::Continuous && instrument.book.is_crossed() {
             instrument.stopped = true;
             if instrument.phase != Phase::Halted {
                 instrument.phase = Phase::Halted;

@@ -128,5 +128,6 @@ fn instrument_record(instrument: &Instrument) -> InstrumentRecord {
         price_min: definition.price_min.0,
         price_max: definition.price_max.0,
         quantity_max: definition.quantity_max.0,
+        last_trade: instrument.last_trade.map(|price| price.0),
     }
 }

@@ -177,8 +177,9 @@ impl Importer {
         if counts.levels > self.exchange.capacities.levels {
             return Err(ImportError::Capacity("levels"));
         }
+        let may_not_cross = |one: &Instrument| one.phase == Phase::Continuous && !one.stopped;
         if let Some(crossed) =
-            self.exchange.instruments.iter().find(|one| one.book.is_crossed() && !one.stopped)
+            self.exchange.instruments.iter().find(|one| may_not_cross(one) && one.book.is_crossed())
         {
             return Err(ImportError::Crossed(crossed.definition.instrument.0));
         }
@@ -313,6 +314,7 @@ impl Importer {
         self.exchange.instruments.add(Instrument {
             phase: Phase::from_byte(record.phase).ok_or(ImportError::Field("phase"))?,
             stopped: record.stopped,
+            last_trade: record.last_trade.map(Price),
             ..Instrument::new(definition)
         });
         Ok(())

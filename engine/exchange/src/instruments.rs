@@ -6,6 +6,7 @@ use protocol::{InstrumentDefinition, InstrumentId, Phase, Price, Quantity, Rejec
 
 use crate::book::Book;
 use crate::directory::Directory;
+use crate::special::Special;
 
 /// Most decimals of a price or quantity.
 const SCALE_MAX: u8 = 12;
@@ -18,13 +19,24 @@ pub(crate) struct Instrument {
     /// A breach was found in its book: nothing trades here again.
     pub(crate) stopped: bool,
     pub(crate) book: Book,
+    /// Price of the last trade of all days.
+    pub(crate) last_trade: Option<Price>,
+    /// What it has beyond a plain book; once made it is never taken away.
+    pub(crate) special: Option<Box<Special>>,
 }
 
-const _: () = assert!(size_of::<Instrument>() <= 200, "an empty instrument is cheap");
+const _: () = assert!(size_of::<Instrument>() <= 224, "an empty instrument is cheap");
 
 impl Instrument {
     pub(crate) fn new(definition: InstrumentDefinition) -> Self {
-        Self { definition, phase: Phase::Continuous, stopped: false, book: Book::default() }
+        Self {
+            definition,
+            phase: Phase::Continuous,
+            stopped: false,
+            book: Book::default(),
+            last_trade: None,
+            special: None,
+        }
     }
 
     /// Checks a total quantity against the grid.

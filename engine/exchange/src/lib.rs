@@ -11,6 +11,7 @@
 //!   cancel     cancels, mass cancels, expiries       instruments   definitions, phases, books
 //!   connection logins and ends of connections        orders        arena + index + text ids
 //!   admin      what operators ask, end of day        book, ladder  levels and queues of one instrument
+//!                                                    special       what an instrument has beyond a plain book
 //! ```
 
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod orders;
 mod outbox;
 mod record;
 mod sessions;
+mod special;
 #[cfg(test)]
 mod tests;
 mod version;

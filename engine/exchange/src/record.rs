@@ -115,6 +115,8 @@ pub struct InstrumentRecord {
     pub price_max: i64,
     /// Largest quantity.
     pub quantity_max: u64,
+    /// Price of the last trade.
+    pub last_trade: Option<i64>,
 }
 
 /// A resting order.
@@ -185,6 +187,9 @@ impl Record {
                 hash.pair(u32::from_le_bytes(flags).into(), instrument.tick_size as u64);
                 hash.pair(instrument.lot_size, instrument.price_min as u64);
                 hash.pair(instrument.price_max as u64, instrument.quantity_max);
+                if let Some(price) = instrument.last_trade {
+                    hash.word(price as u64);
+                }
             }
             Self::Order(order) => {
                 let detail = u32::from_le_bytes([order.side, order.time_in_force, order.flags, 5]);

@@ -28,6 +28,8 @@ pub(crate) struct Session {
     /// The youngest live order.
     pub(crate) youngest: Handle,
     pub(crate) open_orders: u32,
+    /// It has a participant or a throttle: its requests never take the plain path.
+    pub(crate) controlled: bool,
     /// When its orders are canceled unless it logs in before; mirrored in [`Sessions::timers`].
     deadline: Option<Timestamp>,
     /// `None` for the server's own session.
@@ -44,6 +46,7 @@ impl Session {
             oldest: Handle::NONE,
             youngest: Handle::NONE,
             open_orders: 0,
+            controlled: false,
             deadline: None,
             user,
         }

@@ -1,0 +1,39 @@
+//! What an instrument has beyond a plain book, made when the first thing comes that needs it and kept for good; and the
+//! choice between the plain path, which knows nothing of it, and the general one, which knows everything.
+
+use protocol::{InstrumentRules, Price, TickTable};
+
+use crate::exchange::Exchange;
+use crate::instruments::Instrument;
+
+/// The part of an instrument that plain orders never touch.
+#[derive(Debug, Default)]
+pub(crate) struct Special {
+    /// How it trades and settles.
+    pub(crate) rules: InstrumentRules,
+    /// Tick sizes by price.
+    pub(crate) ticks: TickTable,
+    /// What bands, collars and auctions are measured from: the last uncross price, or what an operator set since.
+    pub(crate) reference: Option<Price>,
+    /// What an operator set positions to be valued at; without it the last trade's price is.
+    pub(crate) mark: Option<Price>,
+}
+
+impl Instrument {
+    /// Its special part, made where there was none.
+    pub(crate) fn special_mut(&mut self) -> &mut Special {
+        self.special.get_or_insert_default()
+    }
+}
+
+impl Exchange {
+    /// Whether an order of that version of the rules takes the plain path: its instrument has nothing special, and nothing
+    /// but its own terms bounds what its session may do.
+    #[inline]
+    pub(crate) fn is_plain(&self, session: u32, place: u32, version: u32) -> bool {
+        version == 1
+            && self.instruments.get(place).special.is_none()
+            && !self.sessions.get(session).controlled
+            && !self.venue_killed
+    }
+}
