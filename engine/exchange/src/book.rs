@@ -92,50 +92,15 @@ impl Book {
     /// Puts an order at the end of its level's queue. True: the level is new.
     #[inline]
     pub(crate) fn append(&mut self, orders: &mut Arena, handle: Handle) -> bool {
-        let order = orders.get(handle);
-        let (side, key) = (order.side, key(order.side, order.price));
-        let (level, is_new) = self.side_mut(side).enter(key);
-        let tail = level.tail;
-        level.tail = handle;
-        if tail.is_none() {
-            level.head = handle;
-        }
-        let order = orders.get_mut(handle);
-        order.prev = tail;
-        order.next = Handle::NONE;
-        if tail.is_some() {
-            orders.get_mut(tail).next = handle;
-        }
-        is_new
+        let side = orders.get(handle).side;
+        append(self.side_mut(side), orders, handle)
     }
 
     /// Takes an order out of its level's queue. True: the level is gone.
     #[inline]
     pub(crate) fn unlink(&mut self, orders: &mut Arena, handle: Handle) -> bool {
-        let order = orders.get(handle);
-        let (prev, next, side, key) = (order.prev, order.next, order.side, key(order.side, order.price));
-        if prev.is_some() {
-            orders.get_mut(prev).next = next;
-        }
-        if next.is_some() {
-            orders.get_mut(next).prev = prev;
-        }
-        if prev.is_some() && next.is_some() {
-            return false;
-        }
-        let ladder = self.side_mut(side);
-        let place = ladder.find(key).expect("a resting order has its level");
-        if prev.is_none() && next.is_none() {
-            ladder.remove(place);
-            return true;
-        }
-        let level = ladder.at_mut(place);
-        if prev.is_none() {
-            level.head = next;
-        } else {
-            level.tail = prev;
-        }
-        false
+        let side = orders.get(handle).side;
+        unlink(self.side_mut(side), orders, handle)
     }
 
     /// Takes the first order of the best level out, as after its last fill. True: the level is gone.
@@ -154,26 +119,78 @@ impl Book {
     }
 
     /// Calls `f` for each order of a side, best price and oldest first.
-    pub(crate) fn for_each(&self, orders: &Arena, side: Side, mut f: impl FnMut(Handle)) {
-        let mut levels = self.side(side).iter();
-        loop {
-            let mut group: [Option<&Level>; LEVELS_TOGETHER] = [None; LEVELS_TOGETHER];
-            let mut count = 0;
-            for (place, level) in group.iter_mut().zip(&mut levels) {
-                *place = Some(level);
-                count += 1;
-            }
-            if count > 1 {
-                fetch(orders, &group);
-            }
-            for level in group.iter().flatten() {
-                for_each_of_level(orders, level, &mut f);
-            }
-            if count < LEVELS_TOGETHER {
-                return;
-            }
+    pub(crate) fn for_each(&self, orders: &Arena, side: Side, f: impl FnMut(Handle)) {
+        for_each(self.side(side), orders, f);
+    }
+}
+
+/// Calls `f` for each order of a ladder, best price and oldest first.
+pub(crate) fn for_each(ladder: &Ladder, orders: &Arena, mut f: impl FnMut(Handle)) {
+    let mut levels = ladder.iter();
+    loop {
+        let mut group: [Option<&Level>; LEVELS_TOGETHER] = [None; LEVELS_TOGETHER];
+        let mut count = 0;
+        for (place, level) in group.iter_mut().zip(&mut levels) {
+            *place = Some(level);
+            count += 1;
+        }
+        if count > 1 {
+            fetch(orders, &group);
+        }
+        for level in group.iter().flatten() {
+            for_each_of_level(orders, level, &mut f);
+        }
+        if count < LEVELS_TOGETHER {
+            return;
         }
     }
+}
+
+/// Puts an order at the end of the queue at its price. True: the level is new.
+#[inline]
+pub(crate) fn append(ladder: &mut Ladder, orders: &mut Arena, handle: Handle) -> bool {
+    let order = orders.get(handle);
+    let (level, is_new) = ladder.enter(key(order.side, order.price));
+    let tail = level.tail;
+    level.tail = handle;
+    if tail.is_none() {
+        level.head = handle;
+    }
+    let order = orders.get_mut(handle);
+    order.prev = tail;
+    order.next = Handle::NONE;
+    if tail.is_some() {
+        orders.get_mut(tail).next = handle;
+    }
+    is_new
+}
+
+/// Takes an order out of the queue at its price. True: the level is gone.
+#[inline]
+pub(crate) fn unlink(ladder: &mut Ladder, orders: &mut Arena, handle: Handle) -> bool {
+    let order = orders.get(handle);
+    let (prev, next, key) = (order.prev, order.next, key(order.side, order.price));
+    if prev.is_some() {
+        orders.get_mut(prev).next = next;
+    }
+    if next.is_some() {
+        orders.get_mut(next).prev = prev;
+    }
+    if prev.is_some() && next.is_some() {
+        return false;
+    }
+    let place = ladder.find(key).expect("a resting order has its level");
+    if prev.is_none() && next.is_none() {
+        ladder.remove(place);
+        return true;
+    }
+    let level = ladder.at_mut(place);
+    if prev.is_none() {
+        level.head = next;
+    } else {
+        level.tail = prev;
+    }
+    false
 }
 
 /// Brings the first orders of some queues into the cache. A queue is a chain of misses, each waiting for the one before;

@@ -4,13 +4,14 @@
 //! Where many orders of a session leave at once, the oldest goes first: in the order of their order ids.
 
 use protocol::{
-    CancelOrder, CancelReason, Canceled, Event, ExpireReason, Expired, InstrumentId, MassCancel,
-    MassCanceled, OrdStatus, OrderStatusReport, OrderStatusRequest, Quantity, RejectReason, RequestId, Side,
-    TimeInForce,
+    CancelOrder, CancelReason, Canceled, Event, ExpireReason, InstrumentId, MassCancel, MassCanceled,
+    OrdStatus, OrderStatusReport, OrderStatusRequest, Quantity, RejectReason, RequestId, Side, TimeInForce,
 };
 
 use crate::arena::{Handle, Order};
 use crate::exchange::{Exchange, Request};
+use crate::extras::Standing;
+use crate::options;
 use crate::outbox::{EventSink, Outbox};
 
 impl Exchange {
@@ -37,19 +38,26 @@ impl Exchange {
     ) -> Result<(), RejectReason> {
         let handle = self.orders.find(request.session, &status.order).ok_or(RejectReason::UnknownOrder)?;
         let order = self.orders.arena.get(handle);
+        let (price, leaves) = (self.told_price(handle), self.orders.open_quantity(handle));
+        let extra = self.orders.extra(handle);
+        let waits = extra.is_some_and(|extra| matches!(extra.standing, Standing::Waiting(_)));
         out.emit(Event::OrderStatus(OrderStatusReport {
             to: self.sessions.report(request.session),
             request_id: request.id,
             order_id: order.order_id,
             client_order_id: order.client_order_id,
-            price: Some(order.price),
-            stop_price: None,
-            leaves_quantity: Quantity(order.leaves),
+            price,
+            stop_price: extra.and_then(|extra| extra.stop_price),
+            leaves_quantity: Quantity(leaves),
             cum_quantity: Quantity(order.cum),
             instrument: self.instruments.get(order.instrument).definition.instrument,
             account: order.account,
             side: order.side,
-            status: if order.cum == 0 { OrdStatus::New } else { OrdStatus::PartiallyFilled },
+            status: match (waits, order.cum) {
+                (true, _) => OrdStatus::Waiting,
+                (false, 0) => OrdStatus::New,
+                (false, _) => OrdStatus::PartiallyFilled,
+            },
         }));
         Ok(())
     }
@@ -75,6 +83,7 @@ impl Exchange {
         let (reason, request_id) =
             if own { (CancelReason::MassCancel, request.id) } else { (CancelReason::Operator, RequestId(0)) };
         let orders = self.cancel_many(session, (instrument, cancel.side), reason, request_id, out);
+        self.follow(out);
         out.emit(Event::MassCanceled(MassCanceled {
             to: self.sessions.report(request.session),
             request_id: request.id,
@@ -120,6 +129,9 @@ impl Exchange {
         request_id: RequestId,
         out: &mut Outbox<'_, S>,
     ) {
+        if self.is_special(handle) {
+            return self.finish_canceled(handle, reason, request_id, out);
+        }
         let (order, instrument) = self.remove(handle);
         out.emit(Event::Canceled(Canceled {
             to: self.sessions.report(order.session),
@@ -136,29 +148,23 @@ impl Exchange {
         }));
     }
 
-    /// Expires a session's Day orders.
+    /// Expires a session's Day orders, and those of auctions.
     pub(crate) fn expire_day_orders<S: EventSink>(&mut self, session: u32, out: &mut Outbox<'_, S>) {
         let mut handle = self.sessions.get(session).oldest;
         while handle.is_some() {
             let younger = self.orders.arena.links(handle).younger;
-            if self.orders.arena.get(handle).time_in_force == TimeInForce::Day {
-                let (order, instrument) = self.remove(handle);
-                out.emit(Event::Expired(Expired {
-                    to: self.sessions.report(order.session),
-                    request_id: RequestId(0),
-                    order_id: order.order_id,
-                    client_order_id: order.client_order_id,
-                    resting_price: Some(order.price),
-                    expired_quantity: Quantity(order.leaves),
-                    cum_quantity: Quantity(order.cum),
-                    instrument,
-                    account: order.account,
-                    side: order.side,
-                    reason: ExpireReason::EndOfDay,
-                }));
+            let time_in_force = self.orders.arena.get(handle).time_in_force;
+            if time_in_force == TimeInForce::Day || options::is_for_auction(time_in_force) {
+                self.finish_expired(handle, ExpireReason::EndOfDay, RequestId(0), out);
             }
             handle = younger;
         }
+    }
+
+    /// Whether an order, or its instrument, has something that the plain path knows nothing of.
+    #[inline]
+    fn is_special(&self, handle: Handle) -> bool {
+        self.instruments.get(self.orders.arena.get(handle).instrument).special.is_some()
     }
 
     /// Takes a resting order out of everything.

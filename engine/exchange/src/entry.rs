@@ -78,7 +78,7 @@ impl Exchange {
     ) -> Result<(), RejectReason> {
         let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
         if !self.is_plain(request.session, place, version::of_order(order)) {
-            return Err(RejectReason::OptionNotOffered);
+            return self.new_special(request, order, place, out);
         }
         let trades = self.check_new(place, order, out)?;
         self.last_order_id += 1;
@@ -210,7 +210,7 @@ impl Exchange {
             return Err(RejectReason::SideMismatch);
         }
         if !self.is_plain(request.session, order.instrument, version::of_replace(replace)) {
-            return Err(RejectReason::OptionNotOffered);
+            return self.replace_special(request, handle, replace, out);
         }
         self.check_trading(order.instrument, out)?;
         let instrument = self.instruments.get(order.instrument);

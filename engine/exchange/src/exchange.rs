@@ -12,6 +12,8 @@ use protocol::{
 };
 
 use crate::arena::Handle;
+use crate::follow::Consequences;
+use crate::groups::Groups;
 use crate::instruments::Instruments;
 use crate::orders::Orders;
 use crate::outbox::{EventSink, Outbox};
@@ -75,6 +77,8 @@ pub struct Exchange {
     pub(crate) sessions: Sessions,
     pub(crate) instruments: Instruments,
     pub(crate) orders: Orders,
+    pub(crate) groups: Groups,
+    pub(crate) consequences: Consequences,
 }
 
 /// A request whose sender and ids are good.
@@ -115,6 +119,8 @@ impl Exchange {
             sessions: Sessions::new(),
             instruments: Instruments::default(),
             orders: Orders::new(),
+            groups: Groups::default(),
+            consequences: Consequences::default(),
         }
     }
 
@@ -135,10 +141,13 @@ impl Exchange {
             self.log_time.max(command.timestamp)
         };
         let mut out = Outbox::new(sink, self.sequence, self.log_time, self.running_hash);
+        self.begin_effects(&mut out);
         while let Some(session) = self.sessions.take_due(self.log_time) {
             self.cancel_disconnected(session, &mut out);
+            self.follow(&mut out);
         }
         self.dispatch(command, &mut out);
+        self.follow(&mut out);
         self.running_hash = out.running_hash();
     }
 
@@ -231,10 +240,10 @@ impl Exchange {
                 self.order_status(&request, status, out)
             }
             Body::MassCancel(cancel) => self.mass_cancel(&request, cancel, out),
-            Body::MassQuote(_) => {
+            Body::MassQuote(quote) => {
                 self.name(&mut request, None)?;
                 self.offered(2)?;
-                Err(RejectReason::OptionNotOffered)
+                self.mass_quote(&request, quote, out)
             }
             Body::Start => {
                 self.only_system(session)?;

@@ -73,11 +73,31 @@ impl Ladder {
         self.near.iter().rev().chain(self.far.iter().rev().flat_map(|block| block.iter().rev()))
     }
 
+    /// The best level that is worse than a key.
+    pub(crate) fn next_worse(&self, key: i64) -> Option<&Level> {
+        let better = self.near.partition_point(|level| level.key < key);
+        if better > 0 {
+            return self.near.get(better - 1);
+        }
+        let block = self.far.partition_point(|block| block[0].key < key).checked_sub(1)?;
+        let levels = &self.far[block];
+        levels.get(levels.partition_point(|level| level.key < key).checked_sub(1)?)
+    }
+
     /// The level of a key.
     #[inline]
     pub(crate) fn find(&self, key: i64) -> Option<Place> {
         let place = self.search(key).ok()?;
         Some(place)
+    }
+
+    /// The level of a key, to read.
+    pub(crate) fn get(&self, key: i64) -> Option<&Level> {
+        let place = self.find(key)?;
+        match place.block {
+            None => self.near.get(place.at),
+            Some(block) => self.far[block].get(place.at),
+        }
     }
 
     /// The level at a place that `find` gave.
@@ -239,6 +259,8 @@ mod tests {
             }
             assert_eq!(ladder.best().map(|level| level.key), set.last().copied());
             assert_eq!(ladder.best_key(), set.last().copied());
+            let worse = set.range(..key).next_back().copied();
+            assert_eq!(ladder.next_worse(key).map(|level| level.key), worse);
             if change % 997 == 0 {
                 assert!(ladder.iter().map(|level| level.key).eq(set.iter().rev().copied()));
                 assert!(ladder.far.iter().all(|block| !block.is_empty() && block.len() <= BLOCK));

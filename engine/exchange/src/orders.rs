@@ -4,6 +4,7 @@
 use protocol::OrderKey;
 
 use crate::arena::{Arena, Handle, Order};
+use crate::extras::{Extra, Extras};
 use crate::index::{Index, KeyHash};
 use crate::names::Names;
 use crate::sessions::Sessions;
@@ -13,12 +14,13 @@ use crate::sessions::Sessions;
 pub(crate) struct Orders {
     pub(crate) arena: Arena,
     pub(crate) names: Names,
+    pub(crate) extras: Extras,
     index: Index,
 }
 
 impl Orders {
     pub(crate) fn new() -> Self {
-        Self { arena: Arena::new(), names: Names::new(), index: Index::new() }
+        Self { arena: Arena::new(), names: Names::new(), extras: Extras::default(), index: Index::new() }
     }
 
     /// Empty, with an index that takes `orders` without growing.
@@ -86,6 +88,31 @@ impl Orders {
         sessions.disown(&mut self.arena, handle);
         self.forget_name(handle);
         self.arena.release(handle);
+    }
+
+    /// What a special order has beyond its line; `None` of a plain one.
+    #[inline]
+    pub(crate) fn extra(&self, handle: Handle) -> Option<&Extra> {
+        self.arena.get(handle).special.then(|| self.extras.get(self.arena.links(handle).extra))?
+    }
+
+    #[inline]
+    pub(crate) fn extra_mut(&mut self, handle: Handle) -> Option<&mut Extra> {
+        if !self.arena.get(handle).special {
+            return None;
+        }
+        self.extras.get_mut(self.arena.links(handle).extra)
+    }
+
+    /// Gives an order its extra: it is a special one from here on.
+    pub(crate) fn attach(&mut self, handle: Handle, extra: Extra) {
+        self.arena.links_mut(handle).extra = self.extras.insert(extra);
+        self.arena.get_mut(handle).special = true;
+    }
+
+    /// All that is open of an order, shown or not.
+    pub(crate) fn open_quantity(&self, handle: Handle) -> u64 {
+        self.arena.get(handle).leaves + self.extra(handle).map_or(0, |extra| extra.reserve)
     }
 
     /// Reads what finding and unlinking the order will need, ahead of time.

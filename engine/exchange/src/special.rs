@@ -1,10 +1,12 @@
 //! What an instrument has beyond a plain book, made when the first thing comes that needs it and kept for good; and the
 //! choice between the plain path, which knows nothing of it, and the general one, which knows everything.
 
-use protocol::{InstrumentRules, Price, TickTable};
+use protocol::{Allocation, InstrumentRules, Price, TickTable};
 
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
+use crate::ladder::Ladder;
+use crate::waiting::Waiting;
 
 /// The part of an instrument that plain orders never touch.
 #[derive(Debug, Default)]
@@ -17,9 +19,18 @@ pub(crate) struct Special {
     pub(crate) reference: Option<Price>,
     /// What an operator set positions to be valued at; without it the last trade's price is.
     pub(crate) mark: Option<Price>,
+    /// Queues of hidden orders, bids and asks.
+    pub(crate) hidden: [Ladder; 2],
+    /// Lists of its special orders.
+    pub(crate) waiting: Waiting,
 }
 
 impl Instrument {
+    /// How incoming quantity is shared out at one price.
+    pub(crate) fn allocation(&self) -> Allocation {
+        self.special.as_ref().map_or(Allocation::PriceTime, |special| special.rules.allocation)
+    }
+
     /// Its special part, made where there was none.
     pub(crate) fn special_mut(&mut self) -> &mut Special {
         self.special.get_or_insert_default()
@@ -27,6 +38,11 @@ impl Instrument {
 }
 
 impl Exchange {
+    /// The lists of an instrument's special orders.
+    pub(crate) fn waiting_mut(&mut self, place: u32) -> &mut Waiting {
+        &mut self.instruments.get_mut(place).special_mut().waiting
+    }
+
     /// Whether an order of that version of the rules takes the plain path: its instrument has nothing special, and nothing
     /// but its own terms bounds what its session may do.
     #[inline]

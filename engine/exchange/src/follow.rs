@@ -1,0 +1,119 @@
+//! What follows from a command once it has had its own effect: groups, pegs, trailing stops, stops that trigger, children
+//! whose parent is done. It goes on until nothing more follows, within a bound, and never calls itself.
+
+use std::collections::BTreeSet;
+
+use protocol::Phase;
+
+use crate::exchange::Exchange;
+use crate::outbox::{EventSink, Outbox};
+
+/// Most stops that enter within one command; what is left goes on with the next one.
+pub(crate) const CASCADE_MAX: u32 = 10_000;
+
+/// Instruments, by number with their places.
+type Places = BTreeSet<(u32, u32)>;
+
+/// What is still to be looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Consequences {
+    /// Instruments with a special part in which something happened.
+    touched: Places,
+    /// Instruments in which a stop was triggered that could not enter any more within the command.
+    unfinished: Places,
+    /// Stops that entered within this command.
+    stops_entered: u32,
+}
+
+impl Exchange {
+    /// Something happened in an instrument that others may follow from.
+    #[inline]
+    pub(crate) fn touch(&mut self, place: u32) {
+        let instrument = self.instruments.get(place);
+        if instrument.special.is_some() {
+            self.consequences.touched.insert((instrument.definition.instrument.0, place));
+        }
+    }
+
+    /// A command begins: what the one before it left goes on first.
+    #[inline]
+    pub(crate) fn begin_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        if self.consequences.stops_entered > 0 {
+            self.consequences.stops_entered = 0;
+            self.resume_effects(out);
+        }
+    }
+
+    #[cold]
+    fn resume_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.consequences.touched = std::mem::take(&mut self.consequences.unfinished);
+        self.follow(out);
+    }
+
+    /// A command, a timer or one part of either had its effect: what follows from it happens.
+    #[inline]
+    pub(crate) fn follow<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        if !self.consequences.touched.is_empty() {
+            self.follow_touched(out);
+        }
+    }
+
+    /// [`follow`](Self::follow), where an instrument's phase has changed.
+    pub(crate) fn after_effects<S: EventSink>(&mut self, place: u32, out: &mut Outbox<'_, S>) {
+        self.touch(place);
+        self.follow(out);
+    }
+
+    #[cold]
+    fn follow_touched<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.settle_effect(out);
+        while let Some((id, place)) = self.consequences.touched.pop_first() {
+            loop {
+                let mut did = self.look_at_pegs(place, out);
+                self.settle_effect(out);
+                self.look_at_trails(place);
+                did |= self.trigger_stop(place, out);
+                self.settle_effect(out);
+                did |= self.activate_children(place, out);
+                self.settle_effect(out);
+                if !did {
+                    break;
+                }
+            }
+            self.consequences.touched.remove(&(id, place));
+        }
+    }
+
+    /// What an effect means for others at once, in whatever phase: reduce-only orders and groups.
+    pub(crate) fn settle_effect<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.cancel_reduce_only(out);
+        self.cancel_groups(out);
+    }
+
+    /// Whether one more stop may enter within this command. If not, its instrument goes on with the next one.
+    pub(crate) fn may_cascade(&mut self, place: u32) -> bool {
+        if self.consequences.stops_entered < CASCADE_MAX {
+            self.consequences.stops_entered += 1;
+            return true;
+        }
+        let id = self.instruments.get(place).definition.instrument.0;
+        self.consequences.unfinished.insert((id, place));
+        false
+    }
+
+    /// After an import: instruments with a stop that is triggered but has not entered go on with the next command.
+    pub(crate) fn find_unfinished(&mut self) {
+        for place in 0..self.instruments.len() {
+            if self.is_continuous(place) && self.first_triggered(place).is_some() {
+                let id = self.instruments.get(place).definition.instrument.0;
+                self.consequences.unfinished.insert((id, place));
+                self.consequences.stops_entered = CASCADE_MAX;
+            }
+        }
+    }
+
+    pub(crate) fn is_continuous(&self, place: u32) -> bool {
+        let instrument = self.instruments.get(place);
+        instrument.phase == Phase::Continuous && !instrument.stopped
+    }
+}
