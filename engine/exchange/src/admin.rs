@@ -2,8 +2,8 @@
 //! role; the server itself has it.
 
 use protocol::{
-    AdminDone, Body, Capacities, EndReason, Event, FrameKind, InstrumentDefinition, InstrumentId, Phase,
-    Quantity, RejectReason, RestateReason, Restated, SessionId, TradingDay, UserDefinition,
+    AdminDone, Body, Capacities, Command, Configured, EndReason, Event, FrameKind, InstrumentDefinition,
+    InstrumentId, Quantity, RejectReason, RestateReason, Restated, SessionId, TradingDay, UserDefinition,
 };
 
 use crate::exchange::{Exchange, RULEBOOK_VERSION, Request};
@@ -25,14 +25,14 @@ impl Exchange {
     pub(crate) fn administer<S: EventSink>(
         &mut self,
         request: &Request,
-        body: &Body,
+        command: &Command,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
         if !self.sessions.get(request.session).is_operator() {
             return Err(RejectReason::NotAuthorized);
         }
-        self.offered(version::of_request(body))?;
-        let (kind, instrument) = match body {
+        self.offered(version::of_request(&command.body))?;
+        let (kind, instrument) = match &command.body {
             Body::EndOfDay => {
                 self.end_of_day(request, out);
                 return Ok(());
@@ -61,13 +61,32 @@ impl Exchange {
                 self.disconnect_user(*session, out)?;
                 (FrameKind::DisconnectUser, InstrumentId(0))
             }
+            Body::PutRules(..)
+            | Body::PutTickTable(..)
+            | Body::SetPrice(..)
+            | Body::SchedulePhase(..)
+            | Body::ClearSchedule(_)
+            | Body::Delist(_)
+            | Body::SetSeed(_) => return self.administer_instrument(request, command, out),
             _ => return Err(RejectReason::OptionNotOffered),
         };
         self.admin_done(request, kind, instrument, out);
         Ok(())
     }
 
-    fn admin_done<S: EventSink>(
+    /// Says that a request changed something that has no event of its own: of an instrument, account, session or participant
+    /// of that number, or of the venue (0).
+    pub(crate) fn configured<S: EventSink>(
+        &self,
+        kind: FrameKind,
+        id: u32,
+        command: &Command,
+        out: &mut Outbox<'_, S>,
+    ) {
+        out.emit(Event::Configured(Configured { kind, id, digest: command.digest() }));
+    }
+
+    pub(crate) fn admin_done<S: EventSink>(
         &mut self,
         request: &Request,
         request_kind: FrameKind,
@@ -128,24 +147,6 @@ impl Exchange {
         }
         self.instruments.add(Instrument::new(*definition));
         out.emit(Event::InstrumentDefined(*definition));
-        Ok(())
-    }
-
-    fn set_phase<S: EventSink>(
-        &mut self,
-        id: InstrumentId,
-        phase: Phase,
-        out: &mut Outbox<'_, S>,
-    ) -> Result<(), RejectReason> {
-        let place = self.instruments.place(id).ok_or(RejectReason::UnknownInstrument)?;
-        let instrument = self.instruments.get_mut(place);
-        if instrument.stopped && phase != Phase::Halted {
-            return Err(RejectReason::InstrumentStopped);
-        }
-        if instrument.phase != phase {
-            instrument.phase = phase;
-            out.emit(Event::PhaseChanged(id, phase));
-        }
         Ok(())
     }
 

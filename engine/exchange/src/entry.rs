@@ -162,9 +162,9 @@ impl Exchange {
             return Err(RejectReason::OptionsConflict);
         }
         let instrument = self.instruments.get(place);
-        instrument.check_quantity(order.quantity)?;
+        instrument.check_plain_quantity(order.quantity)?;
         if let Some(price) = order.price {
-            instrument.check_price(price)?;
+            instrument.check_plain_price(price)?;
         }
         let trades = instrument.book.would_trade(order.side, order.price);
         if trades {
@@ -214,9 +214,9 @@ impl Exchange {
         }
         self.check_trading(order.instrument, out)?;
         let instrument = self.instruments.get(order.instrument);
-        instrument.check_quantity(replace.quantity)?;
+        instrument.check_plain_quantity(replace.quantity)?;
         let price = replace.price.ok_or(RejectReason::OptionsConflict)?;
-        instrument.check_price(price)?;
+        instrument.check_plain_price(price)?;
         let total = replace.quantity.0;
         if total < order.cum {
             return Err(RejectReason::TooLate);

@@ -17,6 +17,7 @@ use crate::groups::Groups;
 use crate::instruments::Instruments;
 use crate::orders::Orders;
 use crate::outbox::{EventSink, Outbox};
+use crate::schedule::Timers;
 use crate::sessions::{SYSTEM, Session, Sessions};
 use crate::version;
 
@@ -79,6 +80,12 @@ pub struct Exchange {
     pub(crate) orders: Orders,
     pub(crate) groups: Groups,
     pub(crate) consequences: Consequences,
+    /// Seed of what is drawn.
+    pub(crate) seed: u64,
+    /// Expiries of dated orders and changes of phases to come.
+    pub(crate) timers: Timers,
+    /// Places of instruments whose auction this command touched; empty between two commands.
+    pub(crate) in_auction: Vec<u32>,
 }
 
 /// A request whose sender and ids are good.
@@ -121,6 +128,9 @@ impl Exchange {
             orders: Orders::new(),
             groups: Groups::default(),
             consequences: Consequences::default(),
+            seed: 0,
+            timers: Timers::default(),
+            in_auction: Vec::new(),
         }
     }
 
@@ -142,12 +152,10 @@ impl Exchange {
         };
         let mut out = Outbox::new(sink, self.sequence, self.log_time, self.running_hash);
         self.begin_effects(&mut out);
-        while let Some(session) = self.sessions.take_due(self.log_time) {
-            self.cancel_disconnected(session, &mut out);
-            self.follow(&mut out);
-        }
+        self.fire_due(&mut out);
         self.dispatch(command, &mut out);
         self.follow(&mut out);
+        self.tell_indicatives(&mut out);
         self.running_hash = out.running_hash();
     }
 
@@ -256,7 +264,7 @@ impl Exchange {
                 Ok(())
             }
             Body::Malformed(_) => Err(RejectReason::Malformed),
-            _ => self.administer(&request, &command.body, out),
+            _ => self.administer(&request, command, out),
         }
     }
 
@@ -332,6 +340,8 @@ impl Exchange {
 
     /// Log time has moved already; the logged checkpoint is compared, and the next one made.
     fn tick<S: EventSink>(&mut self, tick: &Tick, out: &mut Outbox<'_, S>) {
+        // What timers brought about is in the hash that the checkpoint tells.
+        self.tell_indicatives(out);
         if let Some(checkpoint) = self.checkpoint
             && checkpoint.sequence == tick.checkpoint_sequence
             && checkpoint.running_hash != tick.checkpoint_hash

@@ -28,6 +28,11 @@ impl Exchange {
         for instrument in self.instruments.iter() {
             f(Record::Instrument(Box::new(instrument_record(instrument))));
         }
+        for instrument in self.instruments.iter() {
+            if let Some(special) = instrument.special_record() {
+                f(Record::Special(Box::new(special)));
+            }
+        }
         self.for_each_handle(|handle| f(Record::Order(self.order_record(handle))));
         for name in self.orders.names.iter() {
             let mut text = [0; ClOrdId::LENGTH_MAX];
@@ -70,6 +75,7 @@ impl Exchange {
             checkpoint_hash: checkpoint.map_or(0, |checkpoint| checkpoint.running_hash),
             last_order_id: self.last_order_id,
             last_trade_id: self.last_trade_id,
+            seed: self.seed,
             ignored_frames: self.ignored,
             trading_day: self.trading_day.0,
             rulebook_version: self.rulebook_version,

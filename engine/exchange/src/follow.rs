@@ -32,6 +32,7 @@ impl Exchange {
         let instrument = self.instruments.get(place);
         if instrument.special.is_some() {
             self.consequences.touched.insert((instrument.definition.instrument.0, place));
+            self.note_auction(place);
         }
     }
 

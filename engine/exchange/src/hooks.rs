@@ -1,6 +1,6 @@
 //! What the order path needs of accounts, phases and draws.
 
-use protocol::{AccountId, NewOrder, Price, RejectReason, SelfTrade, Side, Trade};
+use protocol::{AccountId, Price, RejectReason, SelfTrade, Side, Trade};
 
 use crate::arena::Handle;
 use crate::exchange::{Exchange, Request};
@@ -67,36 +67,6 @@ pub(crate) enum GroupOwner {
 pub(crate) struct Stage;
 
 impl Exchange {
-    pub(crate) fn phase_allows(&self, _place: u32, _order: &NewOrder) -> Result<(), RejectReason> {
-        Ok(())
-    }
-
-    pub(crate) fn is_call(&self, place: u32) -> bool {
-        self.instruments.get(place).phase.is_call()
-    }
-
-    pub(crate) fn trade_bounds(&self, _place: u32) -> (Price, Price) {
-        (Price(i64::MIN), Price(i64::MAX))
-    }
-
-    pub(crate) fn at_band<S: EventSink>(
-        &mut self,
-        _place: u32,
-        _out: &mut Outbox<'_, S>,
-    ) -> protocol::BandAction {
-        protocol::BandAction::Reject
-    }
-
-    pub(crate) fn draw(&self, salt: [u64; 3], lots: u64) -> u64 {
-        let mut mixed: u64 = salt.iter().fold(0, |mix, word| mix.rotate_left(21) ^ word);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        if lots == 0 { 0 } else { mixed % lots }
-    }
-
-    pub(crate) fn schedule_expiry(&mut self, _handle: Handle) {}
-
-    pub(crate) fn forget_expiry(&mut self, _handle: Handle) {}
-
     pub(crate) fn check_account(
         &mut self,
         _request: &Request,
@@ -179,4 +149,18 @@ impl Exchange {
 
     /// Cancels reduce-only orders that trades of the effect just ended made too large.
     pub(crate) fn cancel_reduce_only<S: EventSink>(&mut self, _out: &mut Outbox<'_, S>) {}
+
+    pub(crate) fn has_positions(&self, _place: u32) -> bool {
+        false
+    }
+
+    pub(crate) fn call_margins<S: EventSink>(&self, _place: u32, _out: &mut Outbox<'_, S>) {}
+
+    pub(crate) fn change_settlement(
+        &mut self,
+        _place: u32,
+        _rules: &protocol::InstrumentRules,
+    ) -> Result<(), RejectReason> {
+        Ok(())
+    }
 }

@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, RULEBOOK_VERSION};
 use crate::instruments::{self, Instrument};
 use crate::orders::Orders;
 use crate::record::{
-    InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, UserRecord, VenueRecord,
+    InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord, UserRecord, VenueRecord,
 };
 use crate::sessions::SYSTEM;
 
@@ -81,6 +81,7 @@ enum Stage {
     Nothing,
     Sessions,
     Instruments,
+    Specials,
     Orders,
     Names,
 }
@@ -141,6 +142,7 @@ impl Importer {
             Record::Venue(venue) => self.venue(venue),
             Record::Session(session) => self.session(session),
             Record::Instrument(instrument) => self.instrument(instrument),
+            Record::Special(special) => self.special(special),
             Record::Order(order) => self.order(order),
             Record::Name(name) => self.name(name),
         }
@@ -251,6 +253,7 @@ impl Importer {
         });
         exchange.last_order_id = record.last_order_id;
         exchange.last_trade_id = record.last_trade_id;
+        exchange.seed = record.seed;
         exchange.ignored = record.ignored_frames;
         exchange.capacities = capacities;
         exchange.orders = Orders::with_room(order_count.min(RESERVED_MAX) as usize);
@@ -318,6 +321,15 @@ impl Importer {
             ..Instrument::new(definition)
         });
         Ok(())
+    }
+
+    fn special(&mut self, record: &SpecialRecord) -> Result<(), ImportError> {
+        self.advance(Stage::Specials, "special part")?;
+        if record.instrument <= self.last_number {
+            return Err(ImportError::Order("special part"));
+        }
+        self.last_number = record.instrument;
+        self.exchange.import_special(record)
     }
 
     fn order(&mut self, record: &OrderRecord) -> Result<(), ImportError> {

@@ -39,9 +39,22 @@ impl Instrument {
         }
     }
 
-    /// Checks a total quantity against the grid.
-    #[inline]
+    /// Checks a total quantity against the grid, and the instrument's minimum where it has one.
     pub(crate) fn check_quantity(&self, quantity: Quantity) -> Result<(), RejectReason> {
+        self.check_plain_quantity(quantity)?;
+        if quantity < self.rules().quantity_min { Err(RejectReason::QuantityBelowMinimum) } else { Ok(()) }
+    }
+
+    /// Checks a price against the limits, and against the tick that holds at it.
+    pub(crate) fn check_price(&self, price: Price) -> Result<(), RejectReason> {
+        self.check_plain_price(price)?;
+        let tick = self.tick_at(price.0.into());
+        if i128::from(price.0) % tick == 0 { Ok(()) } else { Err(RejectReason::PriceNotOnTick) }
+    }
+
+    /// Checks a total quantity against the grid of an instrument that has nothing special.
+    #[inline]
+    pub(crate) fn check_plain_quantity(&self, quantity: Quantity) -> Result<(), RejectReason> {
         let lot = self.definition.lot_size.0;
         if quantity.0 == 0 {
             Err(RejectReason::QuantityZero)
@@ -54,9 +67,9 @@ impl Instrument {
         }
     }
 
-    /// Checks a price against the limits and the grid.
+    /// Checks a price against the limits and the grid of an instrument that has nothing special.
     #[inline]
-    pub(crate) fn check_price(&self, price: Price) -> Result<(), RejectReason> {
+    pub(crate) fn check_plain_price(&self, price: Price) -> Result<(), RejectReason> {
         let tick = self.definition.tick_size.0;
         if price < self.definition.price_min || price > self.definition.price_max {
             Err(RejectReason::PriceOutsideLimits)

@@ -18,12 +18,14 @@
 
 mod admin;
 mod arena;
+mod auction;
 mod book;
 mod cancel;
 mod connection;
 mod course;
 mod digest;
 mod directory;
+mod draw;
 mod enter;
 mod entry;
 mod exchange;
@@ -44,11 +46,15 @@ mod options;
 mod orders;
 mod outbox;
 mod pegs;
+mod phases;
 mod quotes;
 mod record;
 mod replace;
+mod schedule;
 mod sessions;
+mod settings;
 mod special;
+mod special_state;
 mod stops;
 mod sweep;
 #[cfg(test)]
@@ -62,5 +68,8 @@ pub use admin::CAPACITIES_MAX;
 pub use exchange::{Divergence, Exchange, RULEBOOK_VERSION, UnknownRulebook};
 pub use import::{ImportError, Importer};
 pub use outbox::EventSink;
-pub use record::{InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, UserRecord, VenueRecord};
+pub use record::{
+    ChangeRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord,
+    ToldRecord, UserRecord, VenueRecord,
+};
 pub use views::{Counts, OrderView, SessionView};

@@ -2,11 +2,15 @@
 //! the snapshot that holds them.
 //!
 //! The order is canonical: the venue, the server's own session and the users by session id, the instruments by number,
-//! the orders by instrument, bids before asks, best price first, oldest in the queue first, and the text ids of the
+//! what some of them have beyond their definition in the same order, the orders by instrument, bids before asks, best price first, oldest in the queue first, and the text ids of the
 //! trading day in the order of their use.
 
 use protocol::StreamHash;
 use rkyv::{Archive, Deserialize, Serialize};
+
+mod special;
+
+pub use special::{ChangeRecord, SpecialRecord, ToldRecord};
 
 /// One piece of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
@@ -17,6 +21,8 @@ pub enum Record {
     Session(Box<SessionRecord>),
     /// An instrument.
     Instrument(Box<InstrumentRecord>),
+    /// What an instrument has beyond its definition.
+    Special(Box<SpecialRecord>),
     /// A resting order, behind all that come before it in its queue.
     Order(OrderRecord),
     /// A text id used today.
@@ -40,6 +46,8 @@ pub struct VenueRecord {
     pub last_order_id: u64,
     /// Number of the last trade.
     pub last_trade_id: u64,
+    /// Seed of what is drawn.
+    pub seed: u64,
     /// Frames of sessions that don't exist.
     pub ignored_frames: u64,
     /// Trading day.
@@ -191,6 +199,7 @@ impl Record {
                     hash.word(price as u64);
                 }
             }
+            Self::Special(special) => special.fold(hash),
             Self::Order(order) => {
                 let detail = u32::from_le_bytes([order.side, order.time_in_force, order.flags, 5]);
                 hash.pair(u64::from(order.instrument) << 32 | u64::from(detail), order.price as u64);
@@ -224,6 +233,7 @@ impl VenueRecord {
         hash.pair(self.log_time, self.running_hash);
         hash.pair(self.checkpoint_sequence, self.checkpoint_hash);
         hash.pair(self.last_order_id, self.last_trade_id);
+        hash.word(self.seed);
         hash.pair(self.ignored_frames, self.trading_day.into());
         hash.word(self.rulebook_version.into());
         for number in self.capacities.iter().chain(&self.counts) {

@@ -1,11 +1,12 @@
 //! What an instrument has beyond a plain book, made when the first thing comes that needs it and kept for good; and the
 //! choice between the plain path, which knows nothing of it, and the general one, which knows everything.
 
-use protocol::{Allocation, InstrumentRules, Price, TickTable};
+use protocol::{Allocation, Indicative, InstrumentRules, Price, TickTable};
 
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
 use crate::ladder::Ladder;
+use crate::schedule::Schedule;
 use crate::waiting::Waiting;
 
 /// The part of an instrument that plain orders never touch.
@@ -23,6 +24,10 @@ pub(crate) struct Special {
     pub(crate) hidden: [Ladder; 2],
     /// Lists of its special orders.
     pub(crate) waiting: Waiting,
+    /// Its changes of phase to come.
+    pub(crate) schedule: Schedule,
+    /// What was told last of the uncross of the auction that is on; `None`: that nothing would trade.
+    pub(crate) told: Option<Indicative>,
 }
 
 impl Instrument {

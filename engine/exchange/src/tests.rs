@@ -7,6 +7,10 @@ use protocol::{
     Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
+mod auctions;
+mod floor;
+mod phases;
+
 use crate::{Exchange, ImportError, RULEBOOK_VERSION, Record, UnknownRulebook};
 
 fn command(session: u32, id: u64, body: Body) -> Command {

@@ -133,7 +133,7 @@ impl Exchange {
     /// When something is due that fires with the first frame at or after that log time.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.sessions.next_deadline()
+        [self.sessions.next_deadline(), self.timers.next_deadline()].into_iter().flatten().min()
     }
 
     /// Live orders, over all instruments.

@@ -169,6 +169,14 @@ impl InstrumentRules {
         bytes.copy_from_slice(self.body().as_bytes());
         bytes
     }
+
+    /// The rules of those bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] names the first field that has no such value.
+    pub fn from_bytes(bytes: &[u8; 108]) -> Result<Self, DecodeError> {
+        Self::from_body(zerocopy::transmute_ref!(bytes))
+    }
 }
 
 /// A price from which another tick size holds.
