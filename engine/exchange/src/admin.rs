@@ -221,13 +221,14 @@ impl Exchange {
         let mut handle = self.sessions.get(session).oldest;
         while handle.is_some() {
             self.orders.forget_name(handle);
+            let (price, leaves) = (self.told_price(handle), self.orders.open_quantity(handle));
             let order = self.orders.arena.get(handle);
             out.emit(Event::Restated(Restated {
                 to: self.sessions.report(session),
                 order_id: order.order_id,
                 client_order_id: order.client_order_id,
-                price: Some(order.price),
-                leaves_quantity: Quantity(order.leaves),
+                price,
+                leaves_quantity: Quantity(leaves),
                 cum_quantity: Quantity(order.cum),
                 instrument: self.instruments.get(order.instrument).definition.instrument,
                 account: order.account,

@@ -1,6 +1,9 @@
 //! Auctions: the one price at which a crossed book trades, the trades of an uncross, and what is told of both while orders
 //! come in. Only the levels in which bids and asks overlap are looked at.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use protocol::{Event, Indicative, Liquidity, Price, Quantity, RequestId, Side};
 
 use crate::arena::Handle;
@@ -13,6 +16,32 @@ use crate::waiting::at;
 
 /// A price with what is open there; sums of quantities don't fit 64 bits.
 type Row = (Price, u128);
+
+/// What is open at each price of a book that is in an auction, bids and asks, by the ladders' keys. It follows from the book,
+/// and is kept so that telling what an uncross would do need not visit the orders.
+#[derive(Debug, Default)]
+pub(crate) struct Sums([BTreeMap<i64, u128>; 2]);
+
+impl Sums {
+    fn add(&mut self, side: Side, key: i64, open: u64) {
+        *self.0[at(side)].entry(key).or_default() += u128::from(open);
+    }
+
+    fn take(&mut self, side: Side, key: i64, open: u64) {
+        if let Entry::Occupied(mut sum) = self.0[at(side)].entry(key) {
+            *sum.get_mut() -= u128::from(open);
+            if *sum.get() == 0 {
+                sum.remove();
+            }
+        }
+    }
+
+    /// As [`Exchange::rows`] has them.
+    fn rows(&self, side: Side, limit: Price) -> Vec<Row> {
+        let sums = self.0[at(side)].range(book::key(side, limit)..).rev();
+        sums.map(|(key, open)| (book::price(side, *key), *open)).collect()
+    }
+}
 
 /// What an uncross does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,9 +220,14 @@ impl Exchange {
         if best_bid < best_ask {
             return None;
         }
-        let bids = self.rows(place, Side::Buy, best_ask);
-        let asks = self.rows(place, Side::Sell, best_bid);
         let instrument = self.instruments.get(place);
+        let rows = |side, limit| {
+            let sums = instrument.special.as_ref().and_then(|special| special.sums.as_ref());
+            let rows = sums.map(|sums| sums.rows(side, limit));
+            debug_assert!(rows.as_ref().is_none_or(|rows| *rows == self.rows(place, side, limit)));
+            rows.unwrap_or_else(|| self.rows(place, side, limit))
+        };
+        let (bids, asks) = (rows(Side::Buy, best_ask), rows(Side::Sell, best_bid));
         decide(&bids, &asks, instrument.reference_price(), |price| instrument.round_down(price.0.into()))
     }
 
@@ -220,6 +254,7 @@ impl Exchange {
     /// Trades what overlaps at one price. Where nothing does, nothing happens.
     pub(crate) fn uncross<S: EventSink>(&mut self, place: u32, out: &mut Outbox<'_, S>) {
         let Some(uncross) = self.would_uncross(place) else { return };
+        self.instruments.get_mut(place).special_mut().sums = None;
         let bids = self.first_orders(place, Side::Buy, uncross.quantity());
         let asks = self.first_orders(place, Side::Sell, uncross.quantity());
         let (mut bids, mut asks) = (bids.into_iter(), asks.into_iter());
@@ -239,6 +274,36 @@ impl Exchange {
         let instrument = self.instruments.get_mut(place);
         instrument.last_trade = Some(uncross.price);
         instrument.special_mut().reference = Some(uncross.price);
+    }
+
+    /// An auction begins, or was read from records: sums up what is open.
+    pub(crate) fn sum_up(&mut self, place: u32) {
+        let mut sums = Sums::default();
+        for side in [Side::Buy, Side::Sell] {
+            for (price, open) in self.rows(place, side, book::price(side, i64::MIN)) {
+                sums.0[at(side)].insert(book::key(side, price), open);
+            }
+        }
+        self.instruments.get_mut(place).special_mut().sums = Some(Box::new(sums));
+    }
+
+    /// An order came into its queue.
+    pub(crate) fn sum_in(&mut self, handle: Handle) {
+        let open = self.orders.open_quantity(handle);
+        let order = self.orders.arena.get(handle);
+        let special = &mut self.instruments.get_mut(order.instrument).special;
+        if let Some(sums) = special.as_mut().and_then(|special| special.sums.as_mut()) {
+            sums.add(order.side, book::key(order.side, order.price), open);
+        }
+    }
+
+    /// An order in its queue is about to lose so much of what is open of it.
+    pub(crate) fn sum_out(&mut self, handle: Handle, open: u64) {
+        let order = self.orders.arena.get(handle);
+        let special = &mut self.instruments.get_mut(order.instrument).special;
+        if let Some(sums) = special.as_mut().and_then(|special| special.sums.as_mut()) {
+            sums.take(order.side, book::key(order.side, order.price), open);
+        }
     }
 
     /// Something changed in an instrument that may change what its uncross would do.

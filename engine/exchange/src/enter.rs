@@ -192,6 +192,7 @@ impl Exchange {
         if let Some(extra) = self.orders.extra_mut(handle) {
             extra.standing = Standing::Hidden;
         }
+        self.sum_in(handle);
     }
 
     /// Tells an order's owner what it is like now, for a reason that nobody asked for.
@@ -231,6 +232,9 @@ impl Exchange {
 
     /// Takes quantity out of what is open of an order that keeps its place: the reserve first.
     pub(crate) fn shrink<S: EventSink>(&mut self, handle: Handle, quantity: u64, out: &mut Outbox<'_, S>) {
+        if self.is_in_book(handle) {
+            self.sum_out(handle, quantity);
+        }
         let mut shown = quantity;
         let mut displayed = !self.orders.arena.get(handle).special;
         if let Some(extra) = self.orders.extra_mut(handle) {

@@ -169,6 +169,7 @@ impl Exchange {
         if let Some(extra) = self.orders.extra_mut(handle) {
             extra.standing = Standing::Displayed;
         }
+        self.sum_in(handle);
         let order = self.orders.arena.get(handle);
         out.emit(Event::Added(Added {
             order_id: order.order_id,

@@ -185,6 +185,11 @@ impl Importer {
         {
             return Err(ImportError::Crossed(crossed.definition.instrument.0));
         }
+        for place in 0..counts.instruments {
+            if self.exchange.instruments.get(place).phase.is_auction() {
+                self.exchange.sum_up(place);
+            }
+        }
         self.listed.sort_unstable_by_key(|(order_id, ..)| *order_id);
         if self.listed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(ImportError::Twice("order id"));

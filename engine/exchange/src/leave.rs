@@ -107,6 +107,9 @@ impl Exchange {
         let order = *self.orders.arena.get(handle);
         self.touch(order.instrument);
         let standing = self.orders.extra(handle).map_or(Standing::Displayed, |extra| extra.standing);
+        if matches!(standing, Standing::Displayed | Standing::Hidden) {
+            self.sum_out(handle, self.orders.open_quantity(handle));
+        }
         let instrument = self.instruments.get_mut(order.instrument);
         let orders = &mut self.orders.arena;
         let shown = match standing {

@@ -38,6 +38,7 @@ mod hooks;
 mod import;
 mod incoming;
 mod index;
+mod instrument_views;
 mod instruments;
 mod ladder;
 mod leave;
@@ -67,6 +68,7 @@ mod waiting;
 pub use admin::CAPACITIES_MAX;
 pub use exchange::{Divergence, Exchange, RULEBOOK_VERSION, UnknownRulebook};
 pub use import::{ImportError, Importer};
+pub use instrument_views::{ChangeView, InstrumentView};
 pub use outbox::EventSink;
 pub use record::{
     ChangeRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord,

@@ -149,10 +149,14 @@ impl Exchange {
         }
         let volatility_end = instrument.special.as_mut().and_then(|special| {
             special.told = None;
+            special.sums = None;
             special.schedule.volatility_end.take()
         });
         if volatility_end.is_some() {
             self.arm(place);
+        }
+        if to.is_auction() {
+            self.sum_up(place);
         }
         out.emit(Event::PhaseChanged(id, to));
     }
@@ -183,7 +187,8 @@ impl Exchange {
         }
     }
 
-    fn is_in_book(&self, handle: Handle) -> bool {
+    /// Whether an order is in a queue of its book, displayed or hidden.
+    pub(crate) fn is_in_book(&self, handle: Handle) -> bool {
         let standing = self.orders.extra(handle).map(|extra| extra.standing);
         matches!(standing, None | Some(Standing::Displayed | Standing::Hidden))
     }

@@ -3,6 +3,7 @@
 
 use protocol::{Allocation, Indicative, InstrumentRules, Price, TickTable};
 
+use crate::auction::Sums;
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
 use crate::ladder::Ladder;
@@ -20,6 +21,8 @@ pub(crate) struct Special {
     pub(crate) reference: Option<Price>,
     /// What an operator set positions to be valued at; without it the last trade's price is.
     pub(crate) mark: Option<Price>,
+    /// What is open at each price, while an auction is on.
+    pub(crate) sums: Option<Box<Sums>>,
     /// Queues of hidden orders, bids and asks.
     pub(crate) hidden: [Ladder; 2],
     /// Lists of its special orders.

@@ -214,6 +214,13 @@ fn a_band_brings_a_volatility_auction_about() {
     );
     floor.check_records();
     assert_eq!(floor.next_deadline(), Some(1_500));
+    let view = floor.exchange.instrument(X).expect("the instrument");
+    assert_eq!(
+        view.volatility_end.map(|end| (end.at.0, end.phase)),
+        Some((1_500_000_000, Phase::Continuous))
+    );
+    assert_eq!(view.indicative.and_then(|told| told.price), Some(Price(112)));
+    assert_eq!((view.last_price, view.reference_price), (Some(Price(108)), Some(Price(100))));
     floor.now = 1_500;
     assert_eq!(
         floor.bob(sell(1, 200)),
