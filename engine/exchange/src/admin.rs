@@ -86,6 +86,7 @@ impl Exchange {
         out.emit(Event::Configured(Configured { kind, id, digest: command.digest() }));
     }
 
+    /// Answers a request that is done.
     pub(crate) fn admin_done<S: EventSink>(
         &mut self,
         request: &Request,
@@ -205,6 +206,7 @@ impl Exchange {
         for &place in &places {
             self.expire_day_orders(place, out);
         }
+        self.settle_day(out);
         self.admin_done(request, FrameKind::EndOfDay, InstrumentId(0), out);
         self.trading_day = TradingDay(self.trading_day.0.saturating_add(1));
         for &place in &places {

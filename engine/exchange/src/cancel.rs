@@ -21,6 +21,7 @@ impl Exchange {
         cancel: &CancelOrder,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
+        self.check_cancel_budget(request.session)?;
         let handle = self.orders.find(request.session, &cancel.order).ok_or(RejectReason::UnknownOrder)?;
         let side = self.orders.arena.get(handle).side;
         if cancel.side.is_some_and(|given| given != side) {
@@ -70,6 +71,7 @@ impl Exchange {
         cancel: &MassCancel,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
+        self.check_cancel_budget(request.session)?;
         let sender = self.sessions.get(request.session);
         let own = cancel.session == sender.id;
         if !own && !sender.is_operator() {

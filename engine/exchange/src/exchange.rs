@@ -11,6 +11,7 @@ use protocol::{
     OrderKey, Phase, RejectReason, Rejected, ReplaceOrder, RequestId, Sequence, Tick, Timestamp, TradingDay,
 };
 
+use crate::accounts::Accounts;
 use crate::arena::Handle;
 use crate::follow::Consequences;
 use crate::groups::Groups;
@@ -75,6 +76,7 @@ pub struct Exchange {
     pub(crate) levels: u32,
     /// Nobody may trade until an operator lifts it.
     pub(crate) venue_killed: bool,
+    pub(crate) accounts: Accounts,
     pub(crate) sessions: Sessions,
     pub(crate) instruments: Instruments,
     pub(crate) orders: Orders,
@@ -123,6 +125,7 @@ impl Exchange {
             ignored: 0,
             levels: 0,
             venue_killed: false,
+            accounts: Accounts::default(),
             sessions: Sessions::new(),
             instruments: Instruments::default(),
             orders: Orders::new(),
@@ -264,6 +267,18 @@ impl Exchange {
                 Ok(())
             }
             Body::Malformed(_) => Err(RejectReason::Malformed),
+            Body::PutCurrency(..)
+            | Body::PutAccount(_)
+            | Body::SetParticipant(..)
+            | Body::SetThrottle(..)
+            | Body::SetFees(..)
+            | Body::SetLimits(..)
+            | Body::Transfer(_)
+            | Body::Kill(..)
+            | Body::BustTrade(_)
+            | Body::CorrectTrade(..) => self.keep_accounts(&request, command, out),
+            Body::QueryAccount(account) => self.query_account(&request, *account, out),
+            Body::QueryInstrument(instrument) => self.query_instrument(&request, *instrument, out),
             _ => self.administer(&request, command, out),
         }
     }

@@ -4,6 +4,7 @@
 use protocol::{Added, Event, Executed, Liquidity, Price, Quantity, RequestId, Side, Trade, TradeId};
 
 use crate::arena::Handle;
+use crate::draw::FOR_REFILL;
 use crate::exchange::Exchange;
 use crate::extras::Standing;
 use crate::outbox::{EventSink, Outbox};
@@ -152,7 +153,8 @@ impl Exchange {
         let high = terms.display_high().map_or(low, |high| high.0);
         let lot = self.instruments.get(order.instrument).definition.lot_size.0;
         let lots = (high.saturating_sub(low) / lot).saturating_add(1);
-        let drawn = if lots > 1 { self.draw([1, order.order_id.0, refills.into()], lots) } else { 0 };
+        let drawn =
+            if lots > 1 { self.draw([FOR_REFILL, order.order_id.0, refills.into()], lots) } else { 0 };
         let shown = reserve.min(low + drawn * lot);
         if let Some(extra) = self.orders.extra_mut(handle) {
             extra.reserve = reserve - shown;

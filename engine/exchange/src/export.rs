@@ -1,6 +1,8 @@
 //! Export of the whole state as records in canonical order, and the hash over them. It must give everything that later
 //! behaviour depends on, and nothing that depends on the allocator.
 
+mod accounts;
+
 use protocol::{Capacities, ClOrdId, StreamHash, UserDefinition};
 
 use crate::arena::Handle;
@@ -33,6 +35,7 @@ impl Exchange {
                 f(Record::Special(Box::new(special)));
             }
         }
+        self.export_accounts(&mut |record| f(Record::Accounts(Box::new(record))));
         self.for_each_handle(|handle| f(Record::Order(self.order_record(handle))));
         for name in self.orders.names.iter() {
             let mut text = [0; ClOrdId::LENGTH_MAX];

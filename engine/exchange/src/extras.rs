@@ -4,7 +4,7 @@
 use protocol::{OrderType, Price, Quantity, Terms};
 
 use crate::arena::Handle;
-use crate::hooks::Tracked;
+use crate::tracking::Tracked;
 
 /// For what an order waits outside the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! A state from the records that it was exported as. It behaves the same and has the same hashes; what is read is checked
 //! first, since it comes from a disk.
 
+mod accounts;
+
 use protocol::planted::{Bug, is_on};
 use protocol::{
     AccountId, Capacities, Checkpoint, ClOrdId, ClientOrderId, ConnectionId, Credential,
@@ -8,6 +10,7 @@ use protocol::{
     Role, Sequence, SessionId, Side, Symbol, TimeInForce, Timestamp, TradingDay, UserDefinition, UserName,
 };
 
+use self::accounts::AccountsImport;
 use crate::CAPACITIES_MAX;
 use crate::arena::{Handle, Order};
 use crate::book;
@@ -82,6 +85,7 @@ enum Stage {
     Sessions,
     Instruments,
     Specials,
+    Accounts,
     Orders,
     Names,
 }
@@ -97,6 +101,7 @@ pub struct Importer {
     sessions: u32,
     /// Session or instrument just before.
     last_number: u32,
+    accounts: AccountsImport,
     /// The order just before.
     last_order: Option<OrderPlace>,
     /// Order ids with their sessions' places and handles, to be listed by session in the order of the ids.
@@ -128,6 +133,7 @@ impl Importer {
             announced: [0; 4],
             sessions: 0,
             last_number: 0,
+            accounts: AccountsImport::default(),
             last_order: None,
             listed: Vec::new(),
         }
@@ -143,6 +149,10 @@ impl Importer {
             Record::Session(session) => self.session(session),
             Record::Instrument(instrument) => self.instrument(instrument),
             Record::Special(special) => self.special(special),
+            Record::Accounts(record) => {
+                self.advance(Stage::Accounts, "account")?;
+                self.accounts.push(&mut self.exchange, record)
+            }
             Record::Order(order) => self.order(order),
             Record::Name(name) => self.name(name),
         }
@@ -169,6 +179,7 @@ impl Importer {
         if self.stage == Stage::Nothing {
             return Err(ImportError::Venue);
         }
+        self.accounts.finish()?;
         let counts = self.exchange.counts();
         let found = [self.sessions, counts.instruments, counts.orders, counts.cl_ord_ids];
         for (at, what) in ["sessions", "instruments", "orders", "text ids"].into_iter().enumerate() {

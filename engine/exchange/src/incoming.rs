@@ -11,10 +11,11 @@ use crate::book;
 use crate::course::Incoming;
 use crate::exchange::{Exchange, Request};
 use crate::extras::{Extra, Wait};
-use crate::hooks::{Intent, Needs, Tracked};
 use crate::options;
 use crate::outbox::{EventSink, Outbox};
+use crate::risk::{Intent, Needs};
 use crate::stops::trailed;
+use crate::tracking::Tracked;
 use crate::waiting::at;
 
 /// What the checks of a new order found out.

@@ -12,17 +12,26 @@
 //!   connection logins and ends of connections        orders        arena + index + text ids
 //!   admin      what operators ask, end of day        book, ladder  levels and queues of one instrument
 //!                                                    special       what an instrument has beyond a plain book
+//!   desk       what operators set of accounts        accounts      balances, positions, limits, fees
+//!   bust       trades taken back or corrected        risk, limits  whether an account may have an order
+//!   inquiry    questions                             tracking      what an order holds in its account
+//!   margin     mark prices, end of day               settle        what a trade moves; settling: in which units
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod account_views;
+mod accounts;
 mod admin;
 mod arena;
 mod auction;
 mod book;
+mod bust;
 mod cancel;
 mod connection;
+mod conservation;
 mod course;
+mod desk;
 mod digest;
 mod directory;
 mod draw;
@@ -34,14 +43,16 @@ mod export;
 mod extras;
 mod follow;
 mod groups;
-mod hooks;
 mod import;
 mod incoming;
 mod index;
+mod inquiry;
 mod instrument_views;
 mod instruments;
 mod ladder;
 mod leave;
+mod limits;
+mod margin;
 mod names;
 mod options;
 mod orders;
@@ -51,25 +62,33 @@ mod phases;
 mod quotes;
 mod record;
 mod replace;
+mod risk;
 mod schedule;
 mod sessions;
 mod settings;
+mod settle;
+mod settling;
 mod special;
 mod special_state;
 mod stops;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod ticks;
+mod tracking;
+mod trades;
 mod version;
 mod views;
 mod waiting;
 
+pub use account_views::{AccountView, BalanceView, ControlsView, PositionView, TradeSideView, TradeView};
 pub use admin::CAPACITIES_MAX;
 pub use exchange::{Divergence, Exchange, RULEBOOK_VERSION, UnknownRulebook};
 pub use import::{ImportError, Importer};
 pub use instrument_views::{ChangeView, InstrumentView};
 pub use outbox::EventSink;
+pub use record::accounts::AccountsRecord;
 pub use record::{
     ChangeRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord,
     ToldRecord, UserRecord, VenueRecord,

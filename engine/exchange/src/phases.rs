@@ -248,7 +248,7 @@ impl Exchange {
         if self.instruments.get(place).phase == Phase::Delisted {
             return Ok(());
         }
-        if self.has_positions(place) {
+        if self.accounts.has_positions(id) {
             return Err(RejectReason::PositionsOpen);
         }
         for handle in self.orders_of(place) {

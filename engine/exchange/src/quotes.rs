@@ -10,9 +10,10 @@ use crate::book;
 use crate::course::Incoming;
 use crate::exchange::{Exchange, Request};
 use crate::extras::Extra;
-use crate::hooks::{Intent, Needs, Stage, Tracked};
 use crate::options;
 use crate::outbox::{EventSink, Outbox};
+use crate::risk::{Intent, Needs, Stage};
+use crate::tracking::Tracked;
 
 /// An entry of a quote; a price or quantity beyond what a number holds is beyond the limits too.
 #[derive(Clone, Copy, Debug)]

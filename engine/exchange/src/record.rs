@@ -2,15 +2,18 @@
 //! the snapshot that holds them.
 //!
 //! The order is canonical: the venue, the server's own session and the users by session id, the instruments by number,
-//! what some of them have beyond their definition in the same order, the orders by instrument, bids before asks, best price first, oldest in the queue first, and the text ids of the
+//! what some of them have beyond their definition in the same order, accounts, the orders by instrument, bids before asks,
+//! best price first, oldest in the queue first, and the text ids of the
 //! trading day in the order of their use.
 
 use protocol::StreamHash;
 use rkyv::{Archive, Deserialize, Serialize};
 
+pub(crate) mod accounts;
 mod special;
 
-pub use special::{ChangeRecord, SpecialRecord, ToldRecord};
+use self::accounts::AccountsRecord;
+pub use self::special::{ChangeRecord, SpecialRecord, ToldRecord};
 
 /// One piece of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
@@ -23,6 +26,8 @@ pub enum Record {
     Instrument(Box<InstrumentRecord>),
     /// What an instrument has beyond its definition.
     Special(Box<SpecialRecord>),
+    /// A piece of what accounts are.
+    Accounts(Box<AccountsRecord>),
     /// A resting order, behind all that come before it in its queue.
     Order(OrderRecord),
     /// A text id used today.
@@ -200,6 +205,7 @@ impl Record {
                 }
             }
             Self::Special(special) => special.fold(hash),
+            Self::Accounts(record) => record.fold(hash),
             Self::Order(order) => {
                 let detail = u32::from_le_bytes([order.side, order.time_in_force, order.flags, 5]);
                 hash.pair(u64::from(order.instrument) << 32 | u64::from(detail), order.price as u64);

@@ -8,9 +8,9 @@ use crate::arena::{Handle, Order};
 use crate::course::Incoming;
 use crate::exchange::{Exchange, Request};
 use crate::extras::{Extra, Standing, Wait};
-use crate::hooks::{Intent, Needs};
 use crate::options;
 use crate::outbox::{EventSink, Outbox};
+use crate::risk::{Intent, Needs};
 use crate::waiting::at;
 
 /// What a replaced order is to be.

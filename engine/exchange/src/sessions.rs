@@ -9,6 +9,7 @@ use protocol::{
 
 use crate::arena::{Arena, Handle};
 use crate::directory::Directory;
+use crate::throttle::Controls;
 
 /// Place of the server's own session.
 pub(crate) const SYSTEM: u32 = 0;
@@ -30,6 +31,7 @@ pub(crate) struct Session {
     pub(crate) open_orders: u32,
     /// It has a participant or a throttle: its requests never take the plain path.
     pub(crate) controlled: bool,
+    pub(crate) controls: Controls,
     /// When its orders are canceled unless it logs in before; mirrored in [`Sessions::timers`].
     deadline: Option<Timestamp>,
     /// `None` for the server's own session.
@@ -47,6 +49,7 @@ impl Session {
             youngest: Handle::NONE,
             open_orders: 0,
             controlled: false,
+            controls: Controls::default(),
             deadline: None,
             user,
         }

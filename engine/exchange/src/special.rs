@@ -1,7 +1,7 @@
 //! What an instrument has beyond a plain book, made when the first thing comes that needs it and kept for good; and the
 //! choice between the plain path, which knows nothing of it, and the general one, which knows everything.
 
-use protocol::{Allocation, Indicative, InstrumentRules, Price, TickTable};
+use protocol::{Allocation, Indicative, InstrumentRules, Price, Side, TickTable};
 
 use crate::auction::Sums;
 use crate::exchange::Exchange;
@@ -37,6 +37,12 @@ impl Instrument {
     /// How incoming quantity is shared out at one price.
     pub(crate) fn allocation(&self) -> Allocation {
         self.special.as_ref().map_or(Allocation::PriceTime, |special| special.rules.allocation)
+    }
+
+    /// Whether any order of it is live.
+    pub(crate) fn has_orders(&self) -> bool {
+        [Side::Buy, Side::Sell].into_iter().any(|side| self.book.side(side).best_key().is_some())
+            || self.special.as_ref().is_some_and(|special| !special.waiting.live.is_empty())
     }
 
     /// Its special part, made where there was none.
