@@ -2,6 +2,7 @@
 //! behaviour depends on, and nothing that depends on the allocator.
 
 mod accounts;
+mod extra;
 
 use protocol::{Capacities, ClOrdId, StreamHash, UserDefinition};
 
@@ -36,7 +37,12 @@ impl Exchange {
             }
         }
         self.export_accounts(&mut |record| f(Record::Accounts(Box::new(record))));
-        self.for_each_handle(|handle| f(Record::Order(self.order_record(handle))));
+        self.for_each_handle(|handle| {
+            if let Some(extra) = self.extra_record(handle) {
+                f(Record::Extra(Box::new(extra)));
+            }
+            f(Record::Order(self.order_record(handle)));
+        });
         for name in self.orders.names.iter() {
             let mut text = [0; ClOrdId::LENGTH_MAX];
             let bytes = name.text.as_bytes();

@@ -19,10 +19,6 @@ pub(crate) enum Wait {
     Peg,
 }
 
-impl Wait {
-    pub(crate) const ALL: [Self; 4] = [Self::Stop, Self::Close, Self::Parent, Self::Peg];
-}
-
 /// Where an order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {

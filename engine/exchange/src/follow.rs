@@ -59,12 +59,6 @@ impl Exchange {
         }
     }
 
-    /// [`follow`](Self::follow), where an instrument's phase has changed.
-    pub(crate) fn after_effects<S: EventSink>(&mut self, place: u32, out: &mut Outbox<'_, S>) {
-        self.touch(place);
-        self.follow(out);
-    }
-
     #[cold]
     fn follow_touched<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
         self.settle_effect(out);

@@ -46,6 +46,11 @@ impl Groups {
         self.children.entry((session, parent)).or_default().push(child);
     }
 
+    /// Parents of waiting children, by session's place.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = (u32, ClientOrderId)> {
+        self.children.keys().copied()
+    }
+
     pub(crate) fn abandon(&mut self, session: u32, parent: ClientOrderId, child: Handle) {
         take_out(&mut self.children, &(session, parent), child);
     }

@@ -2,6 +2,7 @@
 //! first, since it comes from a disk.
 
 mod accounts;
+mod extra;
 
 use protocol::planted::{Bug, is_on};
 use protocol::{
@@ -15,10 +16,13 @@ use crate::CAPACITIES_MAX;
 use crate::arena::{Handle, Order};
 use crate::book;
 use crate::exchange::{Exchange, RULEBOOK_VERSION};
+use crate::extras::{Extra, Standing};
 use crate::instruments::{self, Instrument};
+use crate::options;
 use crate::orders::Orders;
 use crate::record::{
-    InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord, UserRecord, VenueRecord,
+    ExtraRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord, UserRecord,
+    VenueRecord,
 };
 use crate::sessions::SYSTEM;
 
@@ -102,6 +106,8 @@ pub struct Importer {
     /// Session or instrument just before.
     last_number: u32,
     accounts: AccountsImport,
+    /// What the next order has beyond its line.
+    extra: Option<ExtraRecord>,
     /// The order just before.
     last_order: Option<OrderPlace>,
     /// Order ids with their sessions' places and handles, to be listed by session in the order of the ids.
@@ -112,9 +118,29 @@ pub struct Importer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OrderPlace {
     instrument: u32,
-    side: Side,
-    /// Falls from best to worst.
-    key: std::cmp::Reverse<i64>,
+    section: Section,
+    /// Rises from best to worst; of orders that wait, their order id.
+    key: i128,
+}
+
+/// The parts of an instrument's orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Section {
+    Displayed(Side),
+    Hidden(Side),
+    Waiting,
+}
+
+impl OrderPlace {
+    fn of(instrument: u32, order: &Order, standing: Standing) -> Self {
+        let price_key = -i128::from(book::key(order.side, order.price));
+        let (section, key) = match standing {
+            Standing::Displayed | Standing::Entering => (Section::Displayed(order.side), price_key),
+            Standing::Hidden => (Section::Hidden(order.side), price_key),
+            Standing::Waiting(_) => (Section::Waiting, order.order_id.0.into()),
+        };
+        Self { instrument, section, key }
+    }
 }
 
 impl Default for Importer {
@@ -134,6 +160,7 @@ impl Importer {
             sessions: 0,
             last_number: 0,
             accounts: AccountsImport::default(),
+            extra: None,
             last_order: None,
             listed: Vec::new(),
         }
@@ -152,6 +179,13 @@ impl Importer {
             Record::Accounts(record) => {
                 self.advance(Stage::Accounts, "account")?;
                 self.accounts.push(&mut self.exchange, record)
+            }
+            Record::Extra(extra) => {
+                self.advance(Stage::Orders, "order")?;
+                if self.extra.replace((**extra).clone()).is_some() {
+                    return Err(ImportError::Order("extra"));
+                }
+                Ok(())
             }
             Record::Order(order) => self.order(order),
             Record::Name(name) => self.name(name),
@@ -187,7 +221,8 @@ impl Importer {
                 return Err(ImportError::Count { what, announced: self.announced[at], found: found[at] });
             }
         }
-        if counts.levels > self.exchange.capacities.levels {
+        // From version 2 on an order that was taken in always finds its level.
+        if self.exchange.rulebook_version == 1 && counts.levels > self.exchange.capacities.levels {
             return Err(ImportError::Capacity("levels"));
         }
         let may_not_cross = |one: &Instrument| one.phase == Phase::Continuous && !one.stopped;
@@ -201,6 +236,10 @@ impl Importer {
                 self.exchange.sum_up(place);
             }
         }
+        if self.extra.is_some() {
+            return Err(ImportError::Order("extra"));
+        }
+        self.exchange.check_parents()?;
         self.listed.sort_unstable_by_key(|(order_id, ..)| *order_id);
         if self.listed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(ImportError::Twice("order id"));
@@ -214,6 +253,7 @@ impl Importer {
                 self.exchange.sessions.adopt(&mut self.exchange.orders.arena, *session, *handle);
             }
         }
+        self.exchange.find_unfinished();
         Ok(self.exchange)
     }
 
@@ -355,15 +395,16 @@ impl Importer {
         let place =
             exchange.instruments.place(InstrumentId(record.instrument)).ok_or(unknown("instrument"))?;
         let session = exchange.sessions.place(SessionId(record.session)).ok_or(unknown("session"))?;
-        let order = order_of(record, place, session)?;
+        let extra = match self.extra.take() {
+            None => None,
+            Some(extra) => Some(extra::extra_of(&extra, exchange.accounts.place(AccountId(record.account)))?),
+        };
+        let order = order_of(record, place, session, extra.as_ref())?;
         if order.order_id.0 > exchange.last_order_id || order.order_id.0 == 0 {
             return Err(ImportError::Field("order id"));
         }
-        let at = OrderPlace {
-            instrument: record.instrument,
-            side: order.side,
-            key: std::cmp::Reverse(book::key(order.side, order.price)),
-        };
+        let standing = extra.as_ref().map_or(Standing::Displayed, |extra| extra.standing);
+        let at = OrderPlace::of(record.instrument, &order, standing);
         if self.last_order.is_some_and(|before| before > at) {
             return Err(ImportError::Order("order"));
         }
@@ -374,9 +415,15 @@ impl Importer {
         if exchange.orders.find(session, &OrderKey::Id(order.client_order_id)).is_some() {
             return Err(ImportError::Twice("client order id"));
         }
-        let handle = exchange.orders.admit_unlisted(order);
-        let book = &mut exchange.instruments.get_mut(place).book;
-        exchange.levels += u32::from(book.append(&mut exchange.orders.arena, handle));
+        let handle = match extra {
+            Some(extra) => exchange.import_order(order, extra),
+            None => {
+                let handle = exchange.orders.admit_unlisted(order);
+                let book = &mut exchange.instruments.get_mut(place).book;
+                exchange.levels += u32::from(book.append(&mut exchange.orders.arena, handle));
+                handle
+            }
+        };
         self.listed.push((record.order_id, session, handle));
         Ok(())
     }
@@ -419,8 +466,15 @@ fn user_definition(session: u32, record: &UserRecord) -> Result<UserDefinition, 
     })
 }
 
-fn order_of(record: &OrderRecord, instrument: u32, session: u32) -> Result<Order, ImportError> {
-    if record.leaves == 0 || record.leaves.checked_add(record.cum).is_none() {
+fn order_of(
+    record: &OrderRecord,
+    instrument: u32,
+    session: u32,
+    extra: Option<&Extra>,
+) -> Result<Order, ImportError> {
+    let reserve = extra.map_or(0, |extra| extra.reserve);
+    let total = record.leaves.checked_add(record.cum).and_then(|sum| sum.checked_add(reserve));
+    if record.leaves == 0 || total.is_none() {
         return Err(ImportError::Field("open quantity"));
     }
     if record.client_order_id == 0 {
@@ -428,7 +482,16 @@ fn order_of(record: &OrderRecord, instrument: u32, session: u32) -> Result<Order
     }
     let time_in_force =
         TimeInForce::from_byte(record.time_in_force).ok_or(ImportError::Field("time in force"))?;
-    if !matches!(time_in_force, TimeInForce::Day | TimeInForce::GoodTillCancel) {
+    let is_plain = matches!(time_in_force, TimeInForce::Day | TimeInForce::GoodTillCancel);
+    let is_timed = extra.is_some_and(|it| it.terms.expire_time().is_some());
+    let good = match extra {
+        None => is_plain,
+        Some(extra) => {
+            is_timed == (time_in_force == TimeInForce::GoodTillDate)
+                && (extra.is_child() || options::may_rest(time_in_force))
+        }
+    };
+    if !good {
         return Err(ImportError::Field("time in force"));
     }
     Ok(Order {

@@ -262,7 +262,8 @@ impl Exchange {
             return Ok(());
         }
         let incoming = self.incoming(session, order, rests_at, checked.account);
-        if !waits && self.is_continuous(place) && self.dry_run(place, &incoming).quantity > 0 {
+        let least = order.terms.minimum().map_or(1, |minimum| minimum.0);
+        if !waits && self.is_continuous(place) && self.dry_run(place, &incoming).quantity >= least {
             return Ok(());
         }
         if orders_full {

@@ -69,6 +69,7 @@ impl Exchange {
 
     /// Lets a special order that is in no book wait.
     pub(crate) fn wait(&mut self, handle: Handle, wait: Wait) {
+        self.orders.arena.get_mut(handle).price = Price(0);
         let order = *self.orders.arena.get(handle);
         let Some(extra) = self.orders.extra_mut(handle) else { return };
         extra.standing = Standing::Waiting(wait);

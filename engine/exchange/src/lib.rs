@@ -90,7 +90,7 @@ pub use instrument_views::{ChangeView, InstrumentView};
 pub use outbox::EventSink;
 pub use record::accounts::AccountsRecord;
 pub use record::{
-    ChangeRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord, SpecialRecord,
-    ToldRecord, UserRecord, VenueRecord,
+    ChangeRecord, ExtraRecord, InstrumentRecord, NameRecord, OrderRecord, Record, SessionRecord,
+    SpecialRecord, ToldRecord, UserRecord, VenueRecord,
 };
-pub use views::{Counts, OrderView, SessionView};
+pub use views::{Counts, OrderStanding, OrderView, SessionView};

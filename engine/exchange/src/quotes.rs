@@ -7,9 +7,8 @@ use protocol::{
 
 use crate::arena::{Handle, Order};
 use crate::book;
-use crate::course::Incoming;
 use crate::exchange::{Exchange, Request};
-use crate::extras::Extra;
+use crate::extras::{Extra, Standing};
 use crate::options;
 use crate::outbox::{EventSink, Outbox};
 use crate::risk::{Intent, Needs, Stage};
@@ -37,6 +36,14 @@ struct Quoting {
     place: u32,
     /// Place of the account where quotes are tracked.
     account: Option<u32>,
+}
+
+/// The account and the room as they would be with what was accepted of the request so far in place.
+#[derive(Clone, Copy)]
+struct Desk {
+    stage: Option<Stage>,
+    orders: usize,
+    levels: usize,
 }
 
 impl Exchange {
@@ -125,28 +132,27 @@ impl Exchange {
             ladder.entries.first()?.price.ok()
         };
         let meet = best(Side::Buy).zip(best(Side::Sell)).is_some_and(|(bid, ask)| bid >= ask);
-        let mut stage = quoting.account.map(|account| self.stage(account, quoting.place));
+        let mut desk = Desk {
+            stage: quoting.account.map(|account| self.stage(account, quoting.place)),
+            orders: self.orders.arena.live() as usize,
+            levels: self.levels as usize,
+        };
         for ladder in ladders {
-            let mut tried = stage;
+            let mut tried = desk;
             let found = if meet {
                 Err(RejectReason::QuoteInvalid)
             } else {
-                self.check_ladder(quoting, ladder, tried.as_mut())
+                self.check_ladder(quoting, ladder, &mut tried)
             };
             match found {
-                Ok(()) => stage = tried,
+                Ok(()) => desk = tried,
                 Err(reason) => ladder.refusal = Some(reason),
             }
         }
     }
 
-    /// Checks a side as so many new orders, with its old quotes out of the way. The stage has the entries in place then.
-    fn check_ladder(
-        &self,
-        quoting: Quoting,
-        ladder: &Ladder,
-        stage: Option<&mut Stage>,
-    ) -> Result<(), RejectReason> {
+    /// Checks a side as so many new orders, with its old quotes out of the way. The desk has the entries in place then.
+    fn check_ladder(&self, quoting: Quoting, ladder: &Ladder, desk: &mut Desk) -> Result<(), RejectReason> {
         let instrument = self.instruments.get(quoting.place);
         let prices = ladder.entries.iter().filter_map(|entry| entry.price.ok());
         let key = |price| book::key(ladder.side, price);
@@ -156,12 +162,10 @@ impl Exchange {
         for entry in &ladder.entries {
             instrument.check_quantity(entry.quantity?)?;
             instrument.check_price(entry.price?)?;
-        }
-        for entry in &ladder.entries {
             options::check_notional(instrument, entry.quantity?, Some(entry.price?))?;
         }
         let old = self.quotes_of(quoting, ladder.side);
-        if let (Some(stage), Some(account)) = (stage, quoting.account) {
+        if let (Some(stage), Some(account)) = (desk.stage.as_mut(), quoting.account) {
             for handle in &old {
                 self.take_out(stage, *handle);
             }
@@ -182,52 +186,40 @@ impl Exchange {
             });
             self.check_quotes(stage, intents)?;
         }
-        self.check_quote_room(quoting, ladder, &old)
+        self.check_quote_room(quoting, ladder, &old, desk)
     }
 
-    /// There is room for each entry as if it were the only one, with the old quotes of its side gone.
+    /// There is room for all entries, whether they would trade or not, with the old quotes of their side gone.
     fn check_quote_room(
         &self,
         quoting: Quoting,
         ladder: &Ladder,
         old: &[Handle],
+        desk: &mut Desk,
     ) -> Result<(), RejectReason> {
-        let orders = self.orders.arena.live() as usize - old.len();
-        let emptied = old.iter().filter(|handle| self.empties_level(**handle, old)).count();
-        let levels = self.levels as usize - emptied;
-        let orders_full = orders >= self.capacities.orders as usize;
-        let levels_full = levels >= self.capacities.levels as usize;
-        if !orders_full && !levels_full {
-            return Ok(());
+        let book = &self.instruments.get(quoting.place).book;
+        let is_new = |entry: &&Entry| {
+            let level =
+                entry.price.ok().and_then(|it| book.side(ladder.side).get(book::key(ladder.side, it)));
+            level.is_none_or(|level| self.holds_only(level.head, old))
+        };
+        desk.orders = desk.orders - old.len() + ladder.entries.len();
+        if !ladder.entries.is_empty() && desk.orders > self.capacities.orders as usize {
+            return Err(RejectReason::OrdersFull);
         }
-        for entry in &ladder.entries {
-            let (price, quantity) = (entry.price?, entry.quantity?);
-            let incoming = Incoming {
-                side: ladder.side,
-                limit: Some(price),
-                quantity: quantity.0,
-                self_trade: quoting.account.and_then(|account| self.account_self_trade(account)),
-                session: quoting.session,
-            };
-            if self.is_continuous(quoting.place) && self.dry_run(quoting.place, &incoming).quantity > 0 {
-                continue;
-            }
-            if orders_full {
-                return Err(RejectReason::OrdersFull);
-            }
-            let book = &self.instruments.get(quoting.place).book;
-            let level = book.side(ladder.side).get(book::key(ladder.side, price));
-            let stays = level.is_some_and(|level| !self.holds_only(level.head, old));
-            if levels_full && !stays {
-                return Err(RejectReason::LevelsFull);
-            }
+        let emptied = old.iter().filter(|handle| self.empties_level(**handle, old)).count();
+        let new = ladder.entries.iter().filter(is_new).count();
+        desk.levels = desk.levels - emptied + new;
+        if new > 0 && desk.levels > self.capacities.levels as usize {
+            return Err(RejectReason::LevelsFull);
         }
         Ok(())
     }
 
-    /// Whether an order is the first of a level on which there are only old quotes.
+    /// Whether an order is the first of a level, and there are only old quotes on it.
     fn empties_level(&self, handle: Handle, old: &[Handle]) -> bool {
-        self.orders.arena.get(handle).prev.is_none() && self.holds_only(handle, old)
+        let rests = self.orders.extra(handle).is_some_and(|it| it.standing == Standing::Displayed);
+        rests && self.orders.arena.get(handle).prev.is_none() && self.holds_only(handle, old)
     }
 
     /// Whether an order and all behind it are old quotes.

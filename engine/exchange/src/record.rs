@@ -2,17 +2,20 @@
 //! the snapshot that holds them.
 //!
 //! The order is canonical: the venue, the server's own session and the users by session id, the instruments by number,
-//! what some of them have beyond their definition in the same order, accounts, the orders by instrument, bids before asks,
-//! best price first, oldest in the queue first, and the text ids of the
-//! trading day in the order of their use.
+//! what some of them have beyond their definition in the same order, accounts, the orders by instrument, and the text ids
+//! of the trading day in the order of their use. Orders of an instrument are
+//! displayed bids and asks, hidden bids and asks, each best price first, oldest in the queue first, and then those that
+//! wait, by order id; a special one comes behind its [`Record::Extra`].
 
 use protocol::StreamHash;
 use rkyv::{Archive, Deserialize, Serialize};
 
 pub(crate) mod accounts;
+mod extra;
 mod special;
 
 use self::accounts::AccountsRecord;
+pub use self::extra::ExtraRecord;
 pub use self::special::{ChangeRecord, SpecialRecord, ToldRecord};
 
 /// One piece of the state.
@@ -28,7 +31,9 @@ pub enum Record {
     Special(Box<SpecialRecord>),
     /// A piece of what accounts are.
     Accounts(Box<AccountsRecord>),
-    /// A resting order, behind all that come before it in its queue.
+    /// What the order of the next record has beyond it.
+    Extra(Box<ExtraRecord>),
+    /// A live order, behind all that come before it in its queue.
     Order(OrderRecord),
     /// A text id used today.
     Name(NameRecord),
@@ -132,12 +137,12 @@ pub struct InstrumentRecord {
     pub last_trade: Option<i64>,
 }
 
-/// A resting order.
+/// A live order.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct OrderRecord {
-    /// Price.
+    /// Price at which it rests; 0 of an order that waits.
     pub price: i64,
-    /// What is left.
+    /// What is left in its queue.
     pub leaves: u64,
     /// Executed so far.
     pub cum: u64,
@@ -206,6 +211,7 @@ impl Record {
             }
             Self::Special(special) => special.fold(hash),
             Self::Accounts(record) => record.fold(hash),
+            Self::Extra(extra) => extra.fold(hash),
             Self::Order(order) => {
                 let detail = u32::from_le_bytes([order.side, order.time_in_force, order.flags, 5]);
                 hash.pair(u64::from(order.instrument) << 32 | u64::from(detail), order.price as u64);

@@ -7,6 +7,7 @@ use protocol::{
     Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
+mod accounts;
 mod auctions;
 mod floor;
 mod phases;

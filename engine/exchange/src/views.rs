@@ -2,13 +2,14 @@
 
 use protocol::{
     AccountId, BookHash, Capacities, Checkpoint, ClientOrderId, ConnectionId, DepthLevel, DepthSnapshot,
-    InstrumentDefinition, InstrumentId, OrderFlags, OrderId, Phase, Price, Quantity, ReportNumber, RequestId,
-    Sequence, SessionId, Side, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    InstrumentDefinition, InstrumentId, OrderFlags, OrderId, OrderType, Phase, Price, Quantity, ReportNumber,
+    RequestId, Sequence, SessionId, Side, Terms, TimeInForce, Timestamp, TradingDay, UserDefinition,
 };
 
 use crate::arena::Handle;
 use crate::book;
 use crate::exchange::{Divergence, Exchange, UnknownRulebook};
+use crate::extras::{Standing, Wait};
 
 /// A session as others may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,24 @@ pub struct SessionView {
     pub deadline: Option<Timestamp>,
 }
 
-/// A resting order.
+/// Where a live order is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OrderStanding {
+    /// In the book, shown, in part at least.
+    Displayed,
+    /// In the book, not shown.
+    Hidden,
+    /// Outside the book: for its trigger.
+    WaitsForTrigger,
+    /// Outside the book: for the closing auction.
+    WaitsForClose,
+    /// Outside the book: for its parent.
+    WaitsForParent,
+    /// Outside the book: for a price to follow.
+    WaitsForPeg,
+}
+
+/// A live order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderView {
     /// The venue's order id.
@@ -40,16 +58,32 @@ pub struct OrderView {
     pub instrument: InstrumentId,
     /// Side.
     pub side: Side,
-    /// Price.
-    pub price: Price,
-    /// What is left; never zero.
+    /// Where it is.
+    pub standing: OrderStanding,
+    /// Price at which it rests; `None` while it waits.
+    pub price: Option<Price>,
+    /// Limit price, which a peg has besides; `None` of an order without one.
+    pub limit: Option<Price>,
+    /// Stop price as it is now, of a stop that has not triggered.
+    pub stop_price: Option<Price>,
+    /// What is left, shown or not; never zero.
     pub leaves_quantity: Quantity,
+    /// What of it is an iceberg's reserve, behind the shown part.
+    pub reserve_quantity: Quantity,
+    /// Least quantity of an execution while it rests.
+    pub minimum: Option<Quantity>,
     /// Executed so far.
     pub cum_quantity: Quantity,
-    /// Day or good till canceled.
+    /// Type.
+    pub order_type: OrderType,
+    /// Time in force.
     pub time_in_force: TimeInForce,
     /// One-bit options.
     pub flags: OrderFlags,
+    /// Terms as given, with the display quantity of the last replace that had one.
+    pub terms: Terms,
+    /// Whether it was entered by a mass quote.
+    pub is_quote: bool,
 }
 
 /// How many there are of each thing that has a capacity, and of frames that nobody could be answered for.
@@ -206,19 +240,28 @@ impl Exchange {
         })
     }
 
-    /// Calls `f` for every resting order: by instrument, bids before asks, best price first, oldest in the queue first.
+    /// Calls `f` for every live order, by instrument: displayed bids, displayed asks, hidden bids, hidden asks, each best
+    /// price first and oldest in the queue first, and then those that wait, by order id.
     pub fn for_each_order(&self, mut f: impl FnMut(&OrderView)) {
         self.for_each_handle(|handle| f(&self.view(handle)));
     }
 
-    /// Hash of what rests where: instrument, side, price, queue order, session, client order id and open quantity. No
-    /// ids of the venue and no times, so that two runs with the same matches agree.
+    /// Hash of what rests where: instrument, side, price, queue order, session, client order id and open quantity; hidden
+    /// orders behind displayed ones, and those that wait with a price of 0. No ids of the venue and no times, so that two
+    /// runs with the same matches agree.
     #[must_use]
     pub fn book_hash(&self) -> u64 {
         let mut hash = BookHash::default();
         self.for_each_order(|order| {
             let OrderView { instrument, side, price, leaves_quantity, session, client_order_id, .. } = *order;
-            hash.order(instrument, side, price, leaves_quantity, session, client_order_id);
+            hash.order(
+                instrument,
+                side,
+                price.unwrap_or_default(),
+                leaves_quantity,
+                session,
+                client_order_id,
+            );
         });
         hash.value()
     }
@@ -228,11 +271,30 @@ impl Exchange {
             for side in [Side::Buy, Side::Sell] {
                 instrument.book.for_each(&self.orders.arena, side, &mut f);
             }
+            let Some(special) = &instrument.special else { continue };
+            for ladder in &special.hidden {
+                book::for_each(ladder, &self.orders.arena, &mut f);
+            }
+            for &handle in special.waiting.live.values() {
+                if self.orders.extra(handle).is_some_and(|it| matches!(it.standing, Standing::Waiting(_))) {
+                    f(handle);
+                }
+            }
         }
     }
 
     fn view(&self, handle: Handle) -> OrderView {
         let order = self.orders.arena.get(handle);
+        let extra = self.orders.extra(handle);
+        let standing = match extra.map(|extra| extra.standing) {
+            None | Some(Standing::Displayed | Standing::Entering) => OrderStanding::Displayed,
+            Some(Standing::Hidden) => OrderStanding::Hidden,
+            Some(Standing::Waiting(Wait::Stop)) => OrderStanding::WaitsForTrigger,
+            Some(Standing::Waiting(Wait::Close)) => OrderStanding::WaitsForClose,
+            Some(Standing::Waiting(Wait::Parent)) => OrderStanding::WaitsForParent,
+            Some(Standing::Waiting(Wait::Peg)) => OrderStanding::WaitsForPeg,
+        };
+        let rests = matches!(standing, OrderStanding::Displayed | OrderStanding::Hidden);
         OrderView {
             order_id: order.order_id,
             client_order_id: order.client_order_id,
@@ -240,11 +302,19 @@ impl Exchange {
             account: order.account,
             instrument: self.instruments.get(order.instrument).definition.instrument,
             side: order.side,
-            price: order.price,
-            leaves_quantity: Quantity(order.leaves),
+            standing,
+            price: rests.then_some(order.price),
+            limit: extra.map_or(Some(order.price), |extra| extra.limit),
+            stop_price: extra.and_then(|extra| extra.stop_price),
+            leaves_quantity: Quantity(self.orders.open_quantity(handle)),
+            reserve_quantity: Quantity(extra.map_or(0, |extra| extra.reserve)),
+            minimum: extra.and_then(|extra| extra.minimum).map(|it| it.min(Quantity(order.leaves))),
             cum_quantity: Quantity(order.cum),
+            order_type: extra.map_or(OrderType::Limit, |extra| extra.order_type),
             time_in_force: order.time_in_force,
             flags: order.flags(),
+            terms: extra.map_or_else(Terms::default, |extra| extra.terms),
+            is_quote: extra.is_some_and(|extra| extra.quote),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{AccountDefinition, AccountId, Currency, InstrumentId, ParticipantId};
 
-pub(crate) use self::account::{Account, Balance, LastOrder, Position, at};
+pub(crate) use self::account::{Account, LastOrder, Position, at};
 use self::fees::Schedules;
 use crate::arena::Handle;
 use crate::directory::Directory;
