@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn shares_are_in_proportion_and_the_rest_goes_by_time() {
         // shown, incoming, lot, least, top, shares
-        let cases: [(&[u64], u64, u64, u64, bool, &[u64]); 7] = [
+        type Case<'a> = (&'a [u64], u64, u64, u64, bool, &'a [u64]);
+        let cases: [Case<'_>; 7] = [
             (&[10, 20, 30], 60, 1, 0, false, &[10, 20, 30]),
             (&[10, 20, 30], 30, 1, 0, false, &[5, 10, 15]),
             (&[10, 20, 30], 10, 1, 0, false, &[2, 3, 5]),
