@@ -181,7 +181,7 @@ impl Duel {
                 && order.session == resting.session
                 && order.client_order_id == resting.client_order_id
                 && order.account == resting.account
-                && order.price == resting.price
+                && order.price == Some(resting.price)
                 && order.leaves_quantity.0 == resting.leaves()
                 && order.cum_quantity.0 == resting.cum
                 && order.time_in_force == resting.time_in_force

@@ -139,16 +139,14 @@ impl Stage {
         let instrument = self.world.instrument(symbol)?;
         let mut lines: Vec<(Side, Price, Vec<String>)> = Vec::new();
         self.duel.exchange().for_each_order(|order| {
-            if order.instrument != instrument {
-                return;
-            }
+            let Some(order_price) = order.price.filter(|_| order.instrument == instrument) else { return };
             let label = self.world.labels_of(order.session, order.client_order_id).swap_remove(0);
             let text = format!("{}.{label} {}", self.world.name_of(order.session), order.leaves_quantity);
             match lines.last_mut() {
-                Some((side, price, orders)) if (*side, *price) == (order.side, order.price) => {
+                Some((side, price, orders)) if (*side, *price) == (order.side, order_price) => {
                     orders.push(text)
                 }
-                _ => lines.push((order.side, order.price, vec![text])),
+                _ => lines.push((order.side, order_price, vec![text])),
             }
         });
         let side = |wanted: Side| -> Vec<String> {
