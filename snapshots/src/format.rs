@@ -44,7 +44,7 @@ use zerocopy::byteorder::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the format described here.
-pub const SNAPSHOT_FORMAT_VERSION: u32 = 2;
+pub const SNAPSHOT_FORMAT_VERSION: u32 = 3;
 /// Header, chunks and end mark start at multiples of this many bytes, in the file and in the buffer of a reader: a
 /// payload then stands on a cache line.
 pub(crate) const ALIGNMENT: usize = 64;
