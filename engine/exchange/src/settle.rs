@@ -1,5 +1,7 @@
 //! What a trade does to the accounts of its tracked sides: position, money, fees; and how that is taken back.
 
+use std::collections::BTreeSet;
+
 use protocol::{Amount, Event, Liquidity, Quantity, Settled, Settlement, Side, Trade};
 
 use crate::accounts::at;
@@ -49,6 +51,7 @@ impl Exchange {
         }
         let settling = self.settling(self.orders.arena.get(buyer).instrument);
         let notional = settling.notional(trade.price, trade.quantity.0);
+        let worth = cfg!(debug_assertions).then(|| self.worth(&settling, tracked));
         let mut kept = [self.kept_side(buyer), self.kept_side(seller)];
         for (at, side) in SIDES.into_iter().enumerate() {
             let movement = Movement { quantity: trade.quantity.0.into(), cost: notional, fee: 0 }.of(side);
@@ -63,6 +66,11 @@ impl Exchange {
                 }
             }
         }
+        debug_assert_eq!(
+            worth,
+            Some(self.worth(&settling, tracked)),
+            "a trade between accounts neither makes nor loses money"
+        );
         self.accounts.trades.keep(KeptTrade {
             trade_id: trade.trade_id,
             instrument: trade.instrument,
@@ -71,6 +79,23 @@ impl Exchange {
             busted: false,
             sides: kept,
         });
+    }
+
+    /// What both sides and the venue have of the instrument's currencies, where both are accounts: quote, base.
+    fn worth(&self, settling: &Settling, tracked: [Option<Tracked>; 2]) -> [i128; 2] {
+        let [Some(buyer), Some(seller)] = tracked else { return [0, 0] };
+        let Some(quote) = settling.quote else { return [0, 0] };
+        let fees = self.accounts.currencies.get(&quote).map_or(0, |currency| currency.fees);
+        let mut worth = [fees, 0];
+        for place in BTreeSet::from([buyer.account, seller.account]) {
+            let account = self.accounts.get(place);
+            worth[0] += account.balance(quote).total;
+            if settling.settlement == Settlement::Margin {
+                worth[0] -= account.position(settling.instrument).cost;
+            }
+            worth[1] += settling.base.map_or(0, |base| account.balance(base).total);
+        }
+        worth
     }
 
     fn kept_side(&self, handle: Handle) -> KeptSide {

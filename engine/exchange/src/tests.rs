@@ -10,6 +10,7 @@ use protocol::{
 mod accounts;
 mod auctions;
 mod floor;
+mod funds;
 mod phases;
 
 use crate::{Exchange, ImportError, RULEBOOK_VERSION, Record, UnknownRulebook};

@@ -5,19 +5,19 @@ use protocol::{
     AccountDefinition, AccountGroup, AccountId, Amount, Balance, Body, CancelOrder, CancelReason,
     ClientOrderId, Command, ConnectionId, Credential, Currency, Event, Fees, InstrumentDefinition,
     InstrumentId, InstrumentRules, KillTarget, Limits, LoginRequest, MassCancel, NewOrder, OrderFlags,
-    OrderKey, OrderType, Output, ParticipantId, Price, Quantity, RejectReason, ReplaceOrder, RequestId, Role,
-    SessionId, Settled, Settlement, Side, Symbol, Terms, Throttle, TimeInForce, Timestamp, TradeId, Transfer,
-    UserDefinition, UserName,
+    OrderKey, OrderType, Output, ParticipantId, Price, PriceKind, Quantity, RejectReason, ReplaceOrder,
+    RequestId, Role, SessionId, Settled, Settlement, Side, Symbol, Terms, Throttle, TimeInForce, Timestamp,
+    TradeId, Transfer, UserDefinition, UserName,
 };
 
 use crate::{Exchange, Record};
 
 /// Nanoseconds of a second.
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 /// Sessions of the two participants, and of a user without one.
-const ANN: u32 = 1;
-const BOB: u32 = 2;
-const ZOE: u32 = 3;
+pub(super) const ANN: u32 = 1;
+pub(super) const BOB: u32 = 2;
+pub(super) const ZOE: u32 = 3;
 
 /// A venue with a cash instrument (1: BTC for EUR, one decimal of price and two of quantity), a margin instrument (2, in
 /// EUR) and one that settles in nothing (3); accounts 10 of participant 1 and 20 of participant 2.
@@ -114,10 +114,23 @@ impl Venue {
         venue
     }
 
-    /// Sets an instrument's rules past their request.
-    fn rules(&mut self, instrument: u32, change: impl FnOnce(&mut InstrumentRules)) {
-        let place = self.exchange.instruments.place(InstrumentId(instrument)).expect("the instrument");
-        change(&mut self.exchange.instruments.get_mut(place).special_mut().rules);
+    /// Sets an instrument's rules: those that it has, changed.
+    pub(super) fn rules(&mut self, instrument: u32, change: impl FnOnce(&mut InstrumentRules)) {
+        let body = self.rules_body(instrument, change);
+        self.admin(body);
+    }
+
+    pub(super) fn rules_body(&self, instrument: u32, change: impl FnOnce(&mut InstrumentRules)) -> Body {
+        let id = InstrumentId(instrument);
+        let place = self.exchange.instruments.place(id).expect("the instrument");
+        let mut rules = self.exchange.rules(place).copied().unwrap_or_default();
+        change(&mut rules);
+        Body::PutRules(id, rules)
+    }
+
+    /// A mass quote used as many more.
+    pub(super) fn skip_ids(&mut self, ids: u64) {
+        self.request_id += ids;
     }
 
     pub(super) fn wait(&mut self, nanoseconds: u64) {
@@ -145,7 +158,7 @@ impl Venue {
         events
     }
 
-    fn refused(&mut self, session: u32, body: Body) -> RejectReason {
+    pub(super) fn refused(&mut self, session: u32, body: Body) -> RejectReason {
         match self.send(session, body)[..] {
             [Event::Rejected(rejected)] => rejected.reason,
             ref events => panic!("{body:?} is not refused: {events:?}"),
@@ -159,15 +172,21 @@ impl Venue {
         ClientOrderId(self.request_id)
     }
 
-    fn refused_order(&mut self, session: u32, order: NewOrder) -> RejectReason {
+    pub(super) fn refused_order(&mut self, session: u32, order: NewOrder) -> RejectReason {
         self.refused(session, Body::NewOrder(order))
     }
 
-    fn replace(&mut self, session: u32, id: ClientOrderId, quantity: u64, price: i64) -> Vec<Event> {
+    pub(super) fn replace(
+        &mut self,
+        session: u32,
+        id: ClientOrderId,
+        quantity: u64,
+        price: i64,
+    ) -> Vec<Event> {
         self.send(session, replace(id, quantity, price))
     }
 
-    fn cancel(&mut self, session: u32, id: ClientOrderId) -> Vec<Event> {
+    pub(super) fn cancel(&mut self, session: u32, id: ClientOrderId) -> Vec<Event> {
         self.send(session, cancel(id))
     }
 
@@ -183,18 +202,18 @@ impl Venue {
     }
 
     /// Quantity, cost and open quantities of an account's position.
-    fn position(&self, account: u32, instrument: u32) -> (i64, i128, [u64; 2]) {
+    pub(super) fn position(&self, account: u32, instrument: u32) -> (i64, i128, [u64; 2]) {
         let place = self.exchange.accounts.place(AccountId(account)).expect("the account");
         let position = self.exchange.accounts.get(place).position(InstrumentId(instrument));
         (position.quantity, position.cost, position.open)
     }
 
-    fn fees_taken(&self) -> i128 {
+    pub(super) fn fees_taken(&self) -> i128 {
         self.exchange.accounts.currencies[&currency("EUR")].fees
     }
 
     /// The state comes back from its records, and goes on alike.
-    fn check_round_trip(&self) {
+    pub(super) fn check_round_trip(&self) {
         let mut records: Vec<Record> = Vec::new();
         self.exchange.export(&mut |record| records.push(record));
         let imported = Exchange::import(records).expect("a state");
@@ -231,7 +250,7 @@ fn transfer(account: u32, code: &str, amount: i128) -> Body {
     })
 }
 
-fn settled(events: &[Event]) -> Vec<Settled> {
+pub(super) fn settled(events: &[Event]) -> Vec<Settled> {
     let settled = |event: &Event| match event {
         Event::Settled(settled) => Some(*settled),
         _ => None,
@@ -239,7 +258,7 @@ fn settled(events: &[Event]) -> Vec<Settled> {
     events.iter().filter_map(settled).collect()
 }
 
-fn canceled(events: &[Event], reason: CancelReason) -> usize {
+pub(super) fn canceled(events: &[Event], reason: CancelReason) -> usize {
     events.iter().filter(|event| matches!(event, Event::Canceled(e) if e.reason == reason)).count()
 }
 
@@ -336,7 +355,7 @@ fn margin_bounds_positions_and_is_settled_at_the_mark() {
     venue.check_round_trip();
 
     // A mark of 499 costs the long side 1,000; it is called below 600 of maintenance.
-    venue.exchange.instruments.get_mut(1).special_mut().mark = Some(Price(499));
+    venue.admin(Body::SetPrice(InstrumentId(2), PriceKind::Mark, Price(499)));
     let events = venue.admin(Body::EndOfDay);
     let calls: Vec<_> = events.iter().filter(|event| matches!(event, Event::MarginCall(_))).collect();
     let [Event::MarginCall(call)] = calls[..] else { panic!("{events:?}") };
