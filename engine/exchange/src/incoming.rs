@@ -105,6 +105,9 @@ impl Exchange {
                 replaces: None,
                 keeps_place: false,
             })?;
+        } else if order.flags.reduce_only {
+            // Nobody's position is known that it could reduce.
+            return Err(RejectReason::ReduceOnlyWouldIncrease);
         }
         self.check_room(request.session, order, place, (&checked, rests_at, waits))?;
         Ok(checked)

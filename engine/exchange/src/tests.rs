@@ -7,11 +7,14 @@ use protocol::{
     Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
+mod account_records;
 mod accounts;
 mod auctions;
+mod chance;
 mod floor;
 mod funds;
 mod phases;
+mod till;
 
 use crate::{Exchange, ImportError, RULEBOOK_VERSION, Record, UnknownRulebook};
 
