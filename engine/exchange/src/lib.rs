@@ -11,7 +11,9 @@
 //!   cancel     cancels, mass cancels, expiries       instruments   definitions, phases, books
 //!   connection logins and ends of connections        orders        arena + index + text ids
 //!   admin      what operators ask, end of day        book, ladder  levels and queues of one instrument
-//!                                                    special       what an instrument has beyond a plain book
+//!   settings   what operators set of instruments     special       what an instrument has beyond a plain book
+//!   phases     phases and bands; delisting           auction       the uncross and what is told of it
+//!   schedule   timers of orders and phases           draw          what is drawn from the venue's seed
 //!   desk       what operators set of accounts        accounts      balances, positions, limits, fees
 //!   bust       trades taken back or corrected        risk, limits  whether an account may have an order
 //!   inquiry    questions                             tracking      what an order holds in its account

@@ -14,6 +14,7 @@ mod chance;
 mod floor;
 mod funds;
 mod phases;
+mod special_records;
 mod till;
 
 use crate::{Exchange, ImportError, RULEBOOK_VERSION, Record, UnknownRulebook};

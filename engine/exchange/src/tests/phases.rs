@@ -1,8 +1,8 @@
 //! Phases, what may be entered in each, schedule and bands.
 
 use protocol::{
-    BandAction, Body, InstrumentRules, NewOrder, OrderFlags, OrderType, Phase, Price, PriceKind, Quantity,
-    Terms, TickRow, TickTable, TimeInForce, Timestamp,
+    BandAction, Body, InstrumentRules, NewOrder, OrderFlags, OrderType, Peg, PegReference, Phase, Price,
+    PriceKind, Quantity, Terms, TickRow, TickTable, TimeInForce, Timestamp,
 };
 
 use super::floor::{Floor, X, buy, sell};
@@ -281,4 +281,58 @@ fn settings_are_checked() {
     assert_eq!(floor.operator(Body::SetSeed(7)), ["configured SetSeed"]);
     assert_eq!(floor.operator(Body::SetSeed(7)), Vec::<String>::new());
     floor.check_records();
+}
+
+#[test]
+fn pegged_orders_wait_through_calls() {
+    let mut floor = Floor::new();
+    floor.ann(buy(1, 90));
+    floor.bob(sell(1, 110));
+    let peg = |offset| Some(Peg { reference: PegReference::BestBid, offset });
+    let pegged = |order: NewOrder, offset| NewOrder {
+        order_type: OrderType::Pegged,
+        price: None,
+        terms: Terms::default().with_peg(peg(offset)),
+        ..order
+    };
+    floor.ann(pegged(buy(2, 1), 0));
+    floor.bob(pegged(sell(3, 1), 5));
+    let standing = |floor: &Floor| {
+        let mut standing = Vec::new();
+        floor.exchange.for_each_order(|order| {
+            if order.order_type == OrderType::Pegged {
+                standing.push((order.order_id.0, order.price.map(|price| price.0)));
+            }
+        });
+        standing
+    };
+    assert_eq!(standing(&floor), [(3, Some(90)), (4, Some(95))]);
+    // From a halt into a call they leave, and one that comes in waits at once.
+    floor.phase(Phase::Halted);
+    assert_eq!(standing(&floor), [(3, Some(90)), (4, Some(95))]);
+    assert_eq!(floor.phase(Phase::PreOpen), ["phase pre_open"]);
+    assert_eq!(floor.ann(pegged(buy(1, 1), 1)), ["accepted #5"]);
+    assert_eq!(standing(&floor), [(3, None), (4, None), (5, None)]);
+    floor.check_records();
+    // One that waits takes no part in the uncross.
+    floor.bob(sell(1, 90));
+    assert_eq!(
+        floor.phase(Phase::Continuous),
+        ["trade #1 #6 1 at 90", "reduced #1 1 gone", "reduced #6 1 gone", "phase continuous"]
+    );
+    assert_eq!(standing(&floor), [(3, None), (4, None), (5, None)], "there is no bid to follow");
+    floor.ann(buy(1, 80));
+    assert_eq!(standing(&floor), [(3, Some(80)), (5, Some(79)), (4, Some(85))]);
+    floor.check_records();
+}
+
+#[test]
+fn a_breached_instrument_changes_its_phase_no_more() {
+    let mut floor = Floor::new();
+    floor.schedule(2_000, Phase::PreOpen);
+    floor.exchange.instruments.get_mut(0).stopped = true;
+    floor.exchange.instruments.get_mut(0).phase = Phase::Halted;
+    assert_eq!(floor.tick(2_000), Vec::<String>::new());
+    assert_eq!(floor.phase(Phase::PreOpen), ["rejected instrument_stopped"]);
+    assert_eq!(floor.phase(Phase::Halted), Vec::<String>::new());
 }
