@@ -7,7 +7,9 @@ mod cluster;
 mod consensus;
 mod core;
 mod engine;
+mod full;
 mod machine;
+mod scale;
 mod storage;
 mod table;
 mod tcp;
@@ -55,6 +57,8 @@ enum Group {
     Cluster,
     /// Replay, snapshots written and loaded.
     Storage,
+    /// Many instruments with many resting orders.
+    Scale,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,6 +77,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Consensus) {
         consensus::run(&mut table, folder.path(), args.quick)?;
+    }
+    if wanted(Group::Scale) {
+        let (orders, commands) = if args.quick { (200_000, 100_000) } else { (4_000_000, 2_000_000) };
+        scale::run(&mut table, folder.path(), orders, commands)?;
     }
     if wanted(Group::Storage) {
         let orders: &[u64] = if args.quick { &[100_000] } else { &[1_000_000, 5_000_000] };

@@ -6,34 +6,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use exchange::Exchange;
 use journaler::storage::{RealStorage, SharedStorage};
-use protocol::{
-    AccountId, Body, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId, LoginRequest,
-    NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role, SessionId, Side, Symbol, Term,
-    TimeInForce, Timestamp, UserDefinition, UserName,
-};
+use protocol::Term;
 use snapshots::SnapshotStore;
 
+use crate::full::{filled, resident_bytes};
 use crate::table::{Row, Table};
 
-const SESSIONS: u32 = 1000;
 const INSTRUMENTS: u32 = 1000;
 /// Seconds that the write and the load of five million orders aim at.
 const SECONDS_AIMED_AT: f64 = 2.0;
-
-/// Takes no outputs.
-struct Mute;
-
-impl exchange::EventSink for Mute {
-    fn emit(&mut self, _output: Output) {}
-}
 
 /// Runs the rows `snapshot/*` for each number of resting orders.
 pub(crate) fn run(table: &mut Table, folder: &Path, orders: &[u64]) -> Result<(), Box<dyn Error>> {
     for &orders in orders {
         let before = resident_bytes();
-        let exchange = filled(u32::try_from(orders)?)?;
+        let exchange = filled(u32::try_from(orders)?, INSTRUMENTS)?;
         let resident = (resident_bytes() - before) >> 20;
         let data = folder.join("snapshots");
         let storage: SharedStorage = Arc::new(RealStorage::create(&data)?);
@@ -59,78 +47,4 @@ pub(crate) fn run(table: &mut Table, folder: &Path, orders: &[u64]) -> Result<()
         std::fs::remove_dir_all(&data)?;
     }
     Ok(())
-}
-
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
-}
-
-fn filled(orders: u32) -> Result<Exchange, Box<dyn Error>> {
-    let mut exchange = Exchange::new();
-    let mut apply = |session: u32, request: u64, body: Body| {
-        let command = Command {
-            session: SessionId(session),
-            connection: ConnectionId(session),
-            request_id: RequestId(request),
-            timestamp: Timestamp(1),
-            body,
-        };
-        exchange.apply(&command, &mut Mute);
-    };
-    for session in 1..=SESSIONS {
-        apply(0, 0, Body::PutUser(user(session)?));
-        apply(session, 0, Body::Login(LoginRequest { trading_day: None }));
-    }
-    for instrument in 1..=INSTRUMENTS {
-        apply(0, 0, Body::PutInstrument(instrument_definition(instrument)?));
-    }
-    for number in 0..orders {
-        let session = 1 + number.wrapping_mul(0x9e37_79b1) % SESSIONS;
-        let instrument = 1 + number.wrapping_mul(0x85eb_ca6b) % INSTRUMENTS;
-        let level = i64::from(number.wrapping_mul(0xc2b2_ae35) >> 24);
-        let (side, price) =
-            if number % 2 == 0 { (Side::Buy, 1000 - level) } else { (Side::Sell, 1001 + level) };
-        let order = NewOrder {
-            instrument: InstrumentId(instrument),
-            side,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::GoodTillCancel,
-            flags: OrderFlags::default(),
-            price: Some(Price(price)),
-            quantity: Quantity(u64::from(1 + number % 100)),
-            account: AccountId(0),
-            cl_ord_id: None,
-            terms: protocol::Terms::default(),
-        };
-        apply(session, u64::from(number) + 1, Body::NewOrder(order));
-    }
-    Ok(exchange)
-}
-
-fn user(session: u32) -> Result<UserDefinition, Box<dyn Error>> {
-    Ok(UserDefinition {
-        session: SessionId(session),
-        name: UserName::new(&format!("U{session}")).ok_or("a user's name")?,
-        credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-        role: Role::Trader,
-        enabled: true,
-        cancel_on_disconnect: false,
-        grace_ms: 0,
-    })
-}
-
-fn instrument_definition(instrument: u32) -> Result<InstrumentDefinition, Box<dyn Error>> {
-    Ok(InstrumentDefinition {
-        instrument: InstrumentId(instrument),
-        symbol: Symbol::new(&format!("I{instrument}")).ok_or("a symbol")?,
-        price_scale: 0,
-        quantity_scale: 0,
-        tick_size: Price(1),
-        lot_size: Quantity(1),
-        price_min: Price(1),
-        price_max: Price(10_000),
-        quantity_max: Quantity(1_000_000),
-    })
 }
