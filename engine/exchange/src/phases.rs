@@ -106,11 +106,11 @@ impl Exchange {
     /// The place of an instrument that may be in that phase.
     pub(crate) fn check_phase(&self, id: InstrumentId, phase: Phase) -> Result<u32, RejectReason> {
         let place = self.instruments.place(id).ok_or(RejectReason::UnknownInstrument)?;
-        if phase == Phase::Delisted {
-            return Err(RejectReason::DefinitionInvalid);
-        }
         if self.instruments.get(place).phase == Phase::Delisted {
             return Err(RejectReason::InstrumentClosed);
+        }
+        if phase == Phase::Delisted {
+            return Err(RejectReason::DefinitionInvalid);
         }
         Ok(place)
     }
