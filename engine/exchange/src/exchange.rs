@@ -253,6 +253,7 @@ impl Exchange {
             Body::MassCancel(cancel) => self.mass_cancel(&request, cancel, out),
             Body::MassQuote(quote) => {
                 self.name(&mut request, None)?;
+                self.use_quote_ids(session, quote)?;
                 self.offered(2)?;
                 self.mass_quote(&request, quote, out)
             }

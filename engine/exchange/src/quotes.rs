@@ -2,7 +2,7 @@
 
 use protocol::{
     Accepted, CancelReason, ClientOrderId, Event, MassQuote, MassQuoted, OrderFlags, OrderId, OrderType,
-    Price, Quantity, QuoteEntry, RejectReason, RequestId, Side, Terms, TimeInForce,
+    Price, Quantity, QuoteEntry, QuoteSide, RejectReason, RequestId, Side, Terms, TimeInForce,
 };
 
 use crate::arena::{Handle, Order};
@@ -46,7 +46,21 @@ struct Desk {
     levels: usize,
 }
 
+fn entries_of(quote: &MassQuote) -> u32 {
+    let count = |side: &Option<QuoteSide>| side.map_or(0, |side| side.entries().len() as u32);
+    count(&quote.bids) + count(&quote.asks)
+}
+
 impl Exchange {
+    /// Uses up an id for each entry of a mass quote whose own id is used up already.
+    pub(crate) fn use_quote_ids(&mut self, session: u32, quote: &MassQuote) -> Result<(), RejectReason> {
+        let session = self.sessions.get_mut(session);
+        let more = entries_of(quote).saturating_sub(1);
+        let last = session.highest_request_id.0.checked_add(more.into());
+        session.highest_request_id = RequestId(last.ok_or(RejectReason::IdNotRising)?);
+        Ok(())
+    }
+
     /// Replaces a session's quotes of the sides that are given.
     pub(crate) fn mass_quote<S: EventSink>(
         &mut self,
@@ -54,14 +68,9 @@ impl Exchange {
         quote: &MassQuote,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
-        let count = |side: &Option<protocol::QuoteSide>| side.map_or(0, |side| side.entries().len() as u32);
-        let entries = count(&quote.bids) + count(&quote.asks);
-        let last = request.id.0.checked_add(u64::from(entries.saturating_sub(1)));
-        let last = last.ok_or(RejectReason::IdNotRising)?;
-        self.sessions.get_mut(request.session).highest_request_id = RequestId(last);
         let place = self.instruments.place(quote.instrument).ok_or(RejectReason::UnknownInstrument)?;
         self.check_trading(place, out)?;
-        let account = self.check_account(request, quote.account, place, entries)?;
+        let account = self.check_account(request, quote.account, place, entries_of(quote))?;
         let quoting = Quoting { session: request.session, place, account };
         let mut ladders = self.ladders(request, place, quote);
         self.check_ladders(quoting, &mut ladders);

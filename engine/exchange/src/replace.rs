@@ -100,12 +100,8 @@ impl Exchange {
         }
         if let Some(display) = replace.display {
             let lot = instrument.definition.lot_size.0;
-            // The high display quantity stays what it is, whatever the total becomes.
             let high = extra.terms.display_high();
-            if high.is_some_and(|high| high < display) {
-                return Err(RejectReason::DisplayInvalid);
-            }
-            options::check_display(lot, replace.quantity, display, None)?;
+            options::check_display(lot, replace.quantity, display, high)?;
         }
         Ok(())
     }
