@@ -69,6 +69,7 @@ impl Exchange {
             Body::SetSeed(seed) => (FrameKind::SetSeed, nothing, self.set_seed(*seed)),
             _ => return Err(RejectReason::OptionNotOffered),
         };
+        self.follow(out);
         if changed {
             self.configured(kind, id.0, command, out);
         }
@@ -88,6 +89,7 @@ impl Exchange {
         }
         self.change_settlement(place, rules)?;
         self.instruments.get_mut(place).special_mut().rules = *rules;
+        self.touch(place);
         Ok(true)
     }
 
@@ -102,6 +104,8 @@ impl Exchange {
             return Ok(false);
         }
         instrument.special_mut().ticks = *table;
+        self.forget_look(place);
+        self.touch(place);
         self.note_auction(place);
         Ok(true)
     }
