@@ -39,7 +39,7 @@ impl Exchange {
     ) -> Result<(), RejectReason> {
         let handle = self.orders.find(request.session, &status.order).ok_or(RejectReason::UnknownOrder)?;
         let order = self.orders.arena.get(handle);
-        let (price, leaves) = (self.told_price(handle), self.orders.open_quantity(handle));
+        let (price, leaves) = (self.price_now(handle), self.orders.open_quantity(handle));
         let extra = self.orders.extra(handle);
         let waits = extra.is_some_and(|extra| matches!(extra.standing, Standing::Waiting(_)));
         out.emit(Event::OrderStatus(OrderStatusReport {

@@ -218,8 +218,8 @@ impl Exchange {
         }));
     }
 
-    /// The price that an order's owner is told: where it rests, else its limit.
-    pub(crate) fn told_price(&self, handle: Handle) -> Option<Price> {
+    /// The price of an order as its status tells it: where it rests, else its limit.
+    pub(crate) fn price_now(&self, handle: Handle) -> Option<Price> {
         let order = self.orders.arena.get(handle);
         match self.orders.extra(handle) {
             None => Some(order.price),
@@ -227,6 +227,14 @@ impl Exchange {
                 Standing::Displayed | Standing::Hidden => Some(order.price),
                 Standing::Entering | Standing::Waiting(_) => extra.limit,
             },
+        }
+    }
+
+    /// The price of an order as its owner is told it unasked: that of a peg is its limit, wherever it rests.
+    pub(crate) fn told_price(&self, handle: Handle) -> Option<Price> {
+        match self.orders.extra(handle) {
+            Some(extra) if extra.terms.peg().is_some() => extra.limit,
+            _ => self.price_now(handle),
         }
     }
 
