@@ -59,8 +59,8 @@ impl Exchange {
             _ => (fill.maker, fill.taker, [maker_kind, taker_kind]),
         };
         self.settle(&trade, buyer, seller, liquidity, out);
-        self.note_in_group(fill.taker);
         self.note_in_group(fill.maker);
+        self.note_in_group(fill.taker);
         if in_auction {
             self.leave_depth(fill.maker, maker_shown, out);
             self.leave_depth(fill.taker, taker_shown, out);

@@ -120,10 +120,7 @@ impl Exchange {
         place: u32,
         checked: &mut Checked,
     ) -> Result<(), RejectReason> {
-        if !order.flags.post_only
-            || !self.is_continuous(place)
-            || options::is_for_auction(order.time_in_force)
-        {
+        if !order.flags.post_only || !self.is_continuous(place) {
             return Ok(());
         }
         let Err(met) = self.find_passive(place, order.side, order.price) else { return Ok(()) };

@@ -138,7 +138,8 @@ impl Exchange {
     fn check_ladders(&self, quoting: Quoting, ladders: &mut [Ladder]) {
         let best = |side| {
             let ladder = ladders.iter().find(|ladder| ladder.side == side)?;
-            ladder.entries.first()?.price.ok()
+            let prices = ladder.entries.iter().filter_map(|entry| entry.price.ok());
+            prices.max_by_key(|price| book::key(side, *price))
         };
         let meet = best(Side::Buy).zip(best(Side::Sell)).is_some_and(|(bid, ask)| bid >= ask);
         let mut desk = Desk {
