@@ -70,7 +70,7 @@ impl Exchange {
     ) -> Result<(), RejectReason> {
         let place = self.instruments.place(quote.instrument).ok_or(RejectReason::UnknownInstrument)?;
         self.check_trading(place, out)?;
-        let account = self.check_account(request, quote.account, place, entries_of(quote))?;
+        let account = self.check_account(request, quote.account, place, entries_of(quote).max(1))?;
         let quoting = Quoting { session: request.session, place, account };
         let mut ladders = self.ladders(request, place, quote);
         self.check_ladders(quoting, &mut ladders);
