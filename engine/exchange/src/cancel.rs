@@ -71,12 +71,12 @@ impl Exchange {
         cancel: &MassCancel,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
-        self.check_cancel_budget(request.session)?;
         let sender = self.sessions.get(request.session);
         let own = cancel.session == sender.id;
         if !own && !sender.is_operator() {
             return Err(RejectReason::NotAuthorized);
         }
+        self.check_cancel_budget(request.session)?;
         let session = self.sessions.place(cancel.session).ok_or(RejectReason::UnknownUser)?;
         let instrument = match cancel.instrument {
             None => None,
