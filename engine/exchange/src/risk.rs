@@ -57,6 +57,8 @@ pub(crate) struct Intent {
 /// An account in an instrument as it would be with orders out of the way or in place that are not so yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
+    /// Place of the account.
+    account: u32,
     position: Position,
     /// What would be held less, by buys and by sells.
     freed: [i128; 2],
@@ -157,12 +159,13 @@ impl Exchange {
     /// An account in an instrument as it is.
     pub(crate) fn stage(&self, account: u32, place: u32) -> Stage {
         let instrument = self.instruments.get(place).definition.instrument;
-        Stage { position: self.accounts.get(account).position(instrument), freed: [0, 0] }
+        Stage { account, position: self.accounts.get(account).position(instrument), freed: [0, 0] }
     }
 
-    /// Takes a live order of the account in the instrument out of the way.
+    /// Takes a live order in the instrument out of the way, where it is the account's.
     pub(crate) fn take_out(&self, stage: &mut Stage, handle: Handle) {
-        let Some(tracked) = self.tracked(handle) else { return };
+        let own = self.tracked(handle).filter(|tracked| tracked.account == stage.account);
+        let Some(tracked) = own else { return };
         let order = self.orders.arena.get(handle);
         let side = at(order.side);
         let position = &mut stage.position;
