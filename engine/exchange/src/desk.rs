@@ -62,6 +62,7 @@ impl Exchange {
             }
             _ => Err(RejectReason::OptionNotOffered),
         }?;
+        self.follow(out);
         if let Some(id) = done.configured {
             out.emit(Event::Configured(Configured { kind: done.kind, id, digest: command.digest() }));
         }
