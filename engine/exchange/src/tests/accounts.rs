@@ -211,6 +211,8 @@ fn throttles_count_what_passes_them() {
     assert_eq!(till.refused(ZOE, replace(bid, 60, 100)), RejectReason::Throttled);
     assert_eq!(till.refused(ZOE, cancel(ClientOrderId(9_999))), RejectReason::UnknownOrder);
     assert_eq!(till.refused(ZOE, cancel(bid)), RejectReason::Throttled);
+    let anothers = Body::MassCancel(MassCancel { session: SessionId(ANN), instrument: None, side: None });
+    assert_eq!(till.refused(ZOE, anothers), RejectReason::NotAuthorized);
     let all = Body::MassCancel(MassCancel { session: SessionId(ZOE), instrument: None, side: None });
     assert_eq!(till.refused(ZOE, all), RejectReason::Throttled);
     till.check_round_trip();

@@ -246,3 +246,17 @@ fn collars_are_measured_from_the_reference_price() {
     let far = NewOrder { flags: hidden, quantity: Quantity(20), ..limit(3, 10, Side::Sell, 10, 469) };
     assert_eq!(till.refused_order(ANN, far), RejectReason::PriceCollar);
 }
+
+#[test]
+fn anothers_quotes_are_in_the_way_of_an_accounts_own() {
+    let mut till = Till::new();
+    till.admin(Body::PutAccount(account(11, 1)));
+    till.deposit(10, "EUR", 10_000);
+    till.deposit(11, "EUR", 10_000);
+    let events = till.send(ANN, quote(11, &[(0, 1)], &[]));
+    assert_eq!(quoted(&events), (1, 0, None, None));
+    // The session's quote of account 11 goes, and frees nothing for account 10.
+    let events = till.send(ANN, quote(10, &[(0, 1), (-1, 2)], &[]));
+    assert_eq!(quoted(&events), (0, 0, Some(RejectReason::InsufficientFunds), None));
+    assert_eq!((till.balance(10, "EUR").1, till.balance(11, "EUR").1), (0, 5_000));
+}
