@@ -109,7 +109,11 @@ impl Exchange {
             // Nobody's position is known that it could reduce.
             return Err(RejectReason::ReduceOnlyWouldIncrease);
         }
-        self.check_room(request.session, order, place, (&checked, rests_at, waits))?;
+        let triggers = checked
+            .stop_price
+            .is_none_or(|stop| self.is_continuous(place) && self.triggers(place, order.side, stop));
+        let waits = !triggers || parent.is_some() || is_early;
+        self.check_room(request.session, order, place, (&checked, waits))?;
         Ok(checked)
     }
 
@@ -250,8 +254,13 @@ impl Exchange {
         session: u32,
         order: &NewOrder,
         place: u32,
-        (checked, rests_at, waits): (&Checked, Option<Price>, bool),
+        (checked, waits): (&Checked, bool),
     ) -> Result<(), RejectReason> {
+        // A peg waits where there is nothing to follow, and in calls.
+        let is_peg = order.terms.peg().is_some();
+        let waits = waits || is_peg && self.is_call(place);
+        let rests_at = self.resting_price(order, place, checked, waits);
+        let waits = waits || is_peg && rests_at.is_none();
         let orders_full = self.orders.arena.live() >= self.capacities.orders;
         let levels_full = self.levels >= self.capacities.levels;
         let rests = match order.order_type {

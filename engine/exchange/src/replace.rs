@@ -153,16 +153,18 @@ impl Exchange {
                 keeps_place: terms.keeps_place,
             })?;
         }
-        let alone = order.prev.is_none() && order.next.is_none();
-        let Some(price) = terms.price.filter(|_| !terms.keeps_place && !alone && extra.terms.peg().is_none())
-        else {
+        let Some(price) = terms.price.filter(|_| !terms.keeps_place && extra.terms.peg().is_none()) else {
             return Ok(());
         };
-        if self.levels < self.capacities.levels || (enters && self.dry_run(place, &incoming).quantity > 0) {
+        // The level that it leaves may be the room.
+        let alone = order.prev.is_none() && order.next.is_none();
+        let levels = self.levels - u32::from(alone);
+        if levels < self.capacities.levels || (enters && self.dry_run(place, &incoming).quantity > 0) {
             return Ok(());
         }
         let hidden = order.flags().hidden || extra.minimum.is_some();
-        self.check_level(place, order.side, price, hidden)
+        let stays = alone && price == order.price && hidden == (extra.standing == Standing::Hidden);
+        if stays { Err(RejectReason::LevelsFull) } else { self.check_level(place, order.side, price, hidden) }
     }
 
     fn apply_replace<S: EventSink>(
@@ -195,6 +197,7 @@ impl Exchange {
         }
         if let Some(kept) = self.orders.extra_mut(handle) {
             kept.limit = terms.price;
+            kept.minimum = kept.minimum.map(|minimum| minimum.min(Quantity(left)));
             kept.stop_price = terms.stop_price.or(kept.stop_price);
             if terms.display.is_some() {
                 kept.terms = kept.terms.with_display(terms.display);

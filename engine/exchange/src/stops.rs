@@ -70,11 +70,15 @@ impl Exchange {
     pub(crate) fn is_triggered(&self, handle: Handle) -> bool {
         let order = self.orders.arena.get(handle);
         let stop = self.orders.extra(handle).and_then(|extra| extra.stop_price);
-        match (stop, self.trigger(order.instrument, order.side), order.side) {
-            (Some(stop), Some(trigger), Side::Buy) => trigger >= stop,
-            (Some(stop), Some(trigger), Side::Sell) => trigger <= stop,
-            _ => false,
-        }
+        stop.is_some_and(|stop| self.triggers(order.instrument, order.side, stop))
+    }
+
+    /// Whether the trigger of a side has reached a stop price.
+    pub(crate) fn triggers(&self, place: u32, side: Side, stop: Price) -> bool {
+        self.trigger(place, side).is_some_and(|trigger| match side {
+            Side::Buy => trigger >= stop,
+            Side::Sell => trigger <= stop,
+        })
     }
 
     /// The stop that enters next: of a side the first one, of both the lower order id.
