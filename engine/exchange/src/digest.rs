@@ -443,6 +443,10 @@ fn fold_answer(hash: &mut StreamHash, event: &Event) {
             let ([equity_upper, equity], [upper, lower]) = (wide(e.equity), wide(e.maintenance));
             fold(hash, 31, [e.account.0.into(), text(e.currency), equity_upper, equity, upper, lower]);
         }
+        Event::Skipped(e) => {
+            fold(hash, 120, []);
+            hash.bytes(&e.frame_hash);
+        }
         Event::Accepted(_)
         | Event::Rejected(_)
         | Event::Executed(_)

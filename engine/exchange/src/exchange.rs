@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use protocol::planted::{Bug, is_on};
+use protocol::planted::{Bug, is_on, is_poison};
 use protocol::{
     Body, CancelOrder, Capacities, Checkpoint, ClOrdId, Command, Event, FrameKind, InstrumentId, Named,
     OrderKey, Phase, RejectReason, Rejected, ReplaceOrder, RequestId, Sequence, Tick, Timestamp, TradingDay,
@@ -157,6 +157,7 @@ impl Exchange {
         self.begin_effects(&mut out);
         self.fire_due(&mut out);
         self.dispatch(command, &mut out);
+        assert!(!is_poison(command), "planted: a breach after the state has changed");
         self.follow(&mut out);
         self.tell_indicatives(&mut out);
         self.running_hash = out.running_hash();
@@ -328,7 +329,7 @@ impl Exchange {
     }
 
     #[cold]
-    fn reject<S: EventSink>(
+    pub(crate) fn reject<S: EventSink>(
         &mut self,
         session: u32,
         command: &Command,
@@ -385,6 +386,10 @@ impl Exchange {
             return Err(RejectReason::InstrumentStopped);
         }
         if instrument.phase == Phase::Continuous && instrument.book.is_crossed() {
+            // A simulation or a debug build crashes, so that the breach is seen; only the test of what a release does goes on.
+            if cfg!(debug_assertions) && !cfg!(test) {
+                panic!("the book of instrument {} is crossed", instrument.definition.instrument);
+            }
             instrument.stopped = true;
             if instrument.phase != Phase::Halted {
                 instrument.phase = Phase::Halted;
@@ -407,7 +412,7 @@ impl Exchange {
 
 /// What is wrong with the sender of a user's request, or with its id.
 #[inline]
-fn refusal(session: &Session, command: &Command) -> Option<RejectReason> {
+pub(crate) fn refusal(session: &Session, command: &Command) -> Option<RejectReason> {
     if session.connection != Some(command.connection) {
         return Some(RejectReason::NotLoggedIn);
     }

@@ -70,6 +70,7 @@ mod sessions;
 mod settings;
 mod settle;
 mod settling;
+mod skip;
 mod special;
 mod special_state;
 mod stops;

@@ -55,6 +55,21 @@ pub struct Command {
     pub body: Body,
 }
 
+impl Command {
+    /// The instrument that it names, where it names one by itself: a cancel names an order.
+    #[inline]
+    #[must_use]
+    pub fn instrument(&self) -> Option<InstrumentId> {
+        match &self.body {
+            Body::NewOrder(order) => Some(order.instrument),
+            Body::MassCancel(cancel) => cancel.instrument,
+            Body::PutInstrument(definition) => Some(definition.instrument),
+            Body::SetPhase(instrument, _) => Some(*instrument),
+            _ => None,
+        }
+    }
+}
+
 /// What a command asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {

@@ -99,6 +99,8 @@ pub enum Event {
     Indicative(Indicative),
     /// An account's equity is below its maintenance margin.
     MarginCall(MarginCall),
+    /// The command of this sequence was skipped on its operators' order: nothing of it was applied.
+    Skipped(Skipped),
 }
 
 /// See [`Event::Named`].
@@ -623,6 +625,13 @@ pub struct MarginCall {
     pub maintenance: Amount,
 }
 
+/// See [`Event::Skipped`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// BLAKE3 of the skipped frame, without its padding.
+    pub frame_hash: [u8; 32],
+}
+
 impl Default for Output {
     /// What a ring's slot holds before anything was published into it.
     fn default() -> Self {
@@ -666,7 +675,8 @@ impl Event {
             | Self::Checkpoint(_)
             | Self::Configured(_)
             | Self::Indicative(_)
-            | Self::MarginCall(_) => None,
+            | Self::MarginCall(_)
+            | Self::Skipped(_) => None,
         }
     }
 }

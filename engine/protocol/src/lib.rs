@@ -12,6 +12,7 @@ mod event;
 mod frame;
 mod hash;
 mod ids;
+pub mod in_work;
 mod layout;
 pub mod planted;
 mod report;
@@ -33,8 +34,8 @@ pub use egress::{DepthLevel, DepthSnapshot, Egress, Notice};
 pub use event::{
     Accepted, Added, AdminDone, Balance, Canceled, Checkpoint, Configured, Event, Executed, Expired,
     Indicative, InstrumentState, LoggedIn, LoginRefused, MarginCall, MassCanceled, MassQuoted, Named,
-    OrderStatusReport, Output, Position, Recipient, Reduced, Rejected, Replaced, Restated, Settled, Trade,
-    TradeRevised, Triggered,
+    OrderStatusReport, Output, Position, Recipient, Reduced, Rejected, Replaced, Restated, Settled, Skipped,
+    Trade, TradeRevised, Triggered,
 };
 pub use frame::{
     COMMAND_LENGTH_MAX, DecodeError, FORMAT_VERSION, FRAME_LENGTH_MAX, FrameHeader, FrameKind, FrameWriter,

@@ -84,3 +84,40 @@ pub use switch::{is_on, plant};
 pub const fn is_on(_bug: Bug) -> bool {
     false
 }
+
+/// A poisonous command: one on which the business logic panics after it has changed its state. It is there in builds with
+/// debug assertions alone, which no release is, and only after a test has planted it.
+#[cfg(debug_assertions)]
+mod poison {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use crate::{Body, Command};
+
+    const NONE: u64 = 0;
+    // Relaxed: it is set before anything is applied and stays.
+    static QUANTITY: AtomicU64 = AtomicU64::new(NONE);
+
+    /// Makes new orders of this quantity, in lots, poisonous in the whole process.
+    pub fn plant_poison(quantity: u64) {
+        QUANTITY.store(quantity, Ordering::Relaxed);
+    }
+
+    /// Whether a command is poisonous.
+    #[inline]
+    #[must_use]
+    pub fn is_poison(command: &Command) -> bool {
+        let quantity = QUANTITY.load(Ordering::Relaxed);
+        quantity != NONE && matches!(&command.body, Body::NewOrder(order) if order.quantity.0 == quantity)
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use poison::{is_poison, plant_poison};
+
+/// Whether a command is poisonous: never, in a release.
+#[cfg(not(debug_assertions))]
+#[inline]
+#[must_use]
+pub const fn is_poison(_command: &crate::Command) -> bool {
+    false
+}

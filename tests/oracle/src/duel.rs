@@ -79,13 +79,25 @@ impl Duel {
     /// # Errors
     /// What differs in events, sessions, timers or counts, or from a checkpoint that a tick carries.
     pub fn replay(&mut self, command: &Command) -> Result<&[Output], Mismatch> {
+        self.take(command, None)
+    }
+
+    /// Has both pass over a command that its operators had skipped.
+    ///
+    /// # Errors
+    /// What differs in events, sessions, timers or counts.
+    pub fn skip(&mut self, command: &Command, frame_hash: [u8; 32]) -> Result<&[Output], Mismatch> {
+        self.take(command, Some(frame_hash))
+    }
+
+    fn take(&mut self, command: &Command, skipped: Option<[u8; 32]>) -> Result<&[Output], Mismatch> {
         let step = self.steps;
         self.steps += 1;
-        self.apply(command).map_err(|what| Mismatch { step, what })?;
+        self.apply(command, skipped).map_err(|what| Mismatch { step, what })?;
         Ok(&self.outputs)
     }
 
-    fn apply(&mut self, command: &Command) -> Result<(), String> {
+    fn apply(&mut self, command: &Command, skipped: Option<[u8; 32]>) -> Result<(), String> {
         if let Some(frame) = command.encode() {
             let decoded = Command::decode(frame.as_bytes());
             if decoded != *command {
@@ -95,8 +107,16 @@ impl Duel {
         self.outputs.clear();
         let before = self.exchange.log_time();
         self.exchange.prefetch(command);
-        self.exchange.apply(command, &mut self.outputs);
-        let expected = self.oracle.apply(command);
+        let expected = match skipped {
+            None => {
+                self.exchange.apply(command, &mut self.outputs);
+                self.oracle.apply(command)
+            }
+            Some(frame_hash) => {
+                self.exchange.skip(command, frame_hash, &mut self.outputs);
+                self.oracle.skip(command, frame_hash)
+            }
+        };
         self.compare_events(&expected)?;
         let log_time = before.max(command.timestamp);
         let stamped = self

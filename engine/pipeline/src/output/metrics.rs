@@ -13,7 +13,7 @@ use crate::control::{Control, Course};
 use crate::histogram::Histogram;
 
 /// Names of the kinds of events, by number.
-const KINDS: [&str; 31] = [
+const KINDS: [&str; 32] = [
     "named",
     "accepted",
     "rejected",
@@ -45,13 +45,20 @@ const KINDS: [&str; 31] = [
     "configured",
     "indicative",
     "margin_call",
+    "skipped",
 ];
 /// The kind without a place in `KINDS`: checkpoints are the engine's own.
 const CHECKPOINT: usize = KINDS.len();
 
 /// Room for every byte that a reject reason can have.
 const REASONS: usize = 128;
-const _: () = assert!(RejectReason::ALL.len() < REASONS);
+const _: () = {
+    let mut place = 0;
+    while place < RejectReason::ALL.len() {
+        assert!((RejectReason::ALL[place] as usize) < REASONS);
+        place += 1;
+    }
+};
 
 fn kind(event: &Event) -> usize {
     match event {
@@ -86,6 +93,7 @@ fn kind(event: &Event) -> usize {
         Event::Configured(_) => 28,
         Event::Indicative(_) => 29,
         Event::MarginCall(_) => 30,
+        Event::Skipped(_) => 31,
         Event::Checkpoint(_) => CHECKPOINT,
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::{
     Capacities, ClOrdId, ClientOrderId, Command, ConnectionId, Event, InstrumentDefinition, InstrumentId,
     OrderFlags, OrderId, Phase, Price, Quantity, Recipient, ReportNumber, RequestId, Sequence, SessionId,
-    Side, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    Side, Skipped, TimeInForce, Timestamp, TradingDay, UserDefinition,
 };
 
 /// A wrong rule, so that a test can show that the comparison notices it.
@@ -148,6 +148,15 @@ impl Oracle {
         self.log_time = self.log_time.max(command.timestamp);
         self.fire_timers();
         self.take(command);
+        std::mem::take(&mut self.events)
+    }
+
+    /// Passes over a command: its sender is answered where it could be, and nothing else happens.
+    pub fn skip(&mut self, command: &Command, frame_hash: [u8; 32]) -> Vec<Event> {
+        self.sequence += 1;
+        self.log_time = self.log_time.max(command.timestamp);
+        self.events.push(Event::Skipped(Skipped { frame_hash }));
+        self.answer_skipped(command);
         std::mem::take(&mut self.events)
     }
 

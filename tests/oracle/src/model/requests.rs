@@ -24,6 +24,21 @@ impl Oracle {
         }
     }
 
+    /// A skipped request uses up its id where it can, and is answered like any other.
+    pub(super) fn answer_skipped(&mut self, command: &Command) {
+        let is_server = command.session == SessionId::SYSTEM;
+        let unanswered = match command.body {
+            Body::Login(_) | Body::Logout | Body::Disconnect(_) => true,
+            Body::Start | Body::Tick(_) => is_server,
+            _ => false,
+        };
+        if unanswered || !self.sessions.contains_key(&command.session) {
+            return;
+        }
+        let reason = self.check_sender(command).err().unwrap_or(RejectReason::Skipped);
+        self.reject(command, reason);
+    }
+
     fn check_sender(&mut self, command: &Command) -> Result<(), RejectReason> {
         let repeats = self.fault == Some(Fault::RepeatedIdTaken);
         let session = self.sessions.entry(command.session).or_default();

@@ -214,6 +214,7 @@ fn venue_facts(world: &World, event: &Event) -> Facts {
         }
         Event::DayStarted(day) => venue("day").word(day),
         Event::Checkpoint(_) => venue("checkpoint"),
+        Event::Skipped(_) => venue("skipped"),
         _ => venue("other"),
     }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use oracle::campaign;
 use oracle::duel::Duel;
 use oracle::model::Fault;
+use oracle::random::Random;
 use oracle::scenario::stream_text;
 use oracle::stream::Generator;
-use protocol::{CancelReason, Event, ExpireReason, RejectReason};
+use protocol::{CancelReason, Event, ExpireReason, Output, RejectReason};
 
 const COMMANDS: u64 = 200_000;
 const SEED: u64 = 20_260_101;
@@ -68,13 +69,14 @@ fn streams_reach_every_reason() {
             }
         }
     }
-    // A breach can't be made by commands: a test in the engine's own crate makes one.
+    // A breach can't be made by commands: a test in the engine's own crate makes one. Nor can a skip: see below.
     // The streams are of version 1 as yet.
+    let elsewhere = [RejectReason::InstrumentStopped, RejectReason::Skipped].map(RejectReason::name);
     let missing: Vec<_> = RejectReason::ALL
         .iter()
         .filter(|reason| **reason <= RejectReason::RulebookLower)
         .map(|reason| reason.name())
-        .filter(|name| !reasons.contains(name) && *name != RejectReason::InstrumentStopped.name())
+        .filter(|name| !reasons.contains(name) && !elsewhere.contains(name))
         .collect();
     assert!(missing.is_empty(), "never rejected for {missing:?}");
     let cancels = CancelReason::ALL
@@ -88,6 +90,42 @@ fn streams_reach_every_reason() {
     let missing: Vec<_> =
         cancels.chain(expiries).chain(["restated"]).filter(|name| !others.contains(name)).collect();
     assert!(missing.is_empty(), "never {missing:?}");
+}
+
+#[test]
+fn skipped_commands_do_nothing_but_answer() {
+    let first = number("RINGPIT_SEED", SEED);
+    println!("RINGPIT_SEED={first}");
+    let mut answered = 0;
+    for seed in first..first + 20 {
+        let (mut generator, mut dice) = (Generator::new(seed), Random::new(!seed));
+        let mut duel = Duel::new(None);
+        for step in 0..2_000 {
+            let command = generator.command();
+            let frame_hash = [step as u8; 32];
+            let skips = dice.one_in(40);
+            let stepped = if skips { duel.skip(&command, frame_hash) } else { duel.step(&command) };
+            let outputs = stepped.unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
+            if skips {
+                let [Output { event: Event::Skipped(skipped), .. }, rest @ ..] = outputs else {
+                    panic!("seed {seed}: {outputs:?}")
+                };
+                assert_eq!(skipped.frame_hash, frame_hash);
+                let reports = rest.iter().filter(|output| !matches!(output.event, Event::Named(_)));
+                assert!(reports.clone().count() <= 1 && reports.clone().all(is_reject), "{outputs:?}");
+                answered += reports.count();
+            }
+            if step % 50 == 0 || skips {
+                let checked = duel.check_state().and_then(|()| duel.round_trip());
+                checked.unwrap_or_else(|mismatch| panic!("seed {seed}: {mismatch}"));
+            }
+        }
+    }
+    assert!(answered > 100, "{answered} were answered");
+}
+
+fn is_reject(output: &Output) -> bool {
+    matches!(output.event, Event::Rejected(_))
 }
 
 #[test]
