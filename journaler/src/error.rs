@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use protocol::Sequence;
 
+use crate::skips::{FrameHash, SKIPS_FILE};
+
 /// Error of the journal, its reader and its tools.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -157,6 +159,40 @@ pub enum JournalError {
         /// What was wrong.
         reason: String,
     },
+    /// The file of skips is not what was written.
+    #[error(
+        "{}: offset {offset}: {reason}; restore it from a backup, or from another member's data directory",
+        SKIPS_FILE
+    )]
+    Skips {
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What was wrong.
+        reason: &'static str,
+    },
+    /// A skip was recorded for other bytes than the log has at its sequence. Nothing of that frame was applied.
+    #[error(
+        "the skip of sequence {sequence} is for a frame with BLAKE3 {recorded}, but the log has {} there: if that is the log          of this venue, take the skip back with `ringpit journal skip --sequence {sequence} --withdraw`",
+        Found(*.found)
+    )]
+    SkipOfAnotherFrame {
+        /// The sequence.
+        sequence: Sequence,
+        /// What was to be skipped.
+        recorded: FrameHash,
+        /// What is there; `None` if it is no frame.
+        found: Option<FrameHash>,
+    },
+    /// A skip was recorded for a frame that the log does not have any more.
+    #[error(
+        "a skip is recorded for sequence {sequence}, but the journal ends with {last}, so that another frame would come to          its place: take the skip back with `ringpit journal skip --sequence {sequence} --withdraw`"
+    )]
+    SkipPastEnd {
+        /// The sequence.
+        sequence: Sequence,
+        /// Last frame of the journal.
+        last: Sequence,
+    },
     /// A report file is not what it should be.
     #[error("{file}: offset {offset}: {reason}")]
     Report {
@@ -252,6 +288,17 @@ impl fmt::Display for Holder {
         match self.0 {
             Some(process) => write!(f, "process {process}"),
             None => f.write_str("another process"),
+        }
+    }
+}
+
+struct Found(Option<FrameHash>);
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(hash) => write!(f, "{hash}"),
+            None => f.write_str("no frame"),
         }
     }
 }

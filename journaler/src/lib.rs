@@ -30,6 +30,10 @@
 //! let (mut file, last) = TwoSlotFile::open(&storage, "", "member")?; // a few bytes, durable and never half-written
 //! file.write(bytes)?;
 //!
+//! let skips = Skips::load(&storage, cluster_id)?;          // what must not be applied
+//! match skips.of(sequence, frame)? { None => apply, Some(skip) => pass over it }
+//! SkipFile::open(storage, cluster_id)?.record(skip)?;      // locks the directory
+//!
 //! let reports = ReportLog::open(storage.clone(), ReportLogOptions::default())?;
 //! let mut writer = reports.writer();                      // one
 //! writer.write(session, day, first_number, bytes)?;
@@ -54,6 +58,7 @@ mod recovery;
 mod reports;
 mod scan;
 mod segments;
+mod skips;
 pub mod storage;
 mod summary;
 mod survey;
@@ -81,6 +86,7 @@ pub use reports::{
     ReportReader, ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};
+pub use skips::{FrameHash, SKIP_WHO_BYTES_MAX, SKIP_WHY_BYTES_MAX, SKIPS_FILE, Skip, SkipFile, Skips};
 pub use storage::{RealStorage, SharedStorage, Storage, StorageFile};
 pub use summary::{LogEnd, LogSummary};
 pub use survey::JOURNAL_FOLDER;

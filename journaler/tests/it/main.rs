@@ -11,5 +11,6 @@ mod raft_log;
 mod raft_reader;
 mod real;
 mod reports;
+mod skips;
 mod support;
 mod twoslot;
