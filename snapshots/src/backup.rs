@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use exchange::Exchange;
 use journaler::storage::{Access, SharedStorage};
 use journaler::{
-    BackupReport, JournalReader, REPORT_RECORD_BYTES, REPORTS_FOLDER, ReportLog, ReportLogOptions,
+    BackupReport, JournalReader, REPORT_RECORD_BYTES, REPORTS_FOLDER, ReportLog, ReportLogOptions, SKIPS_FILE,
 };
 use protocol::{FrameHeader, Output, REPORT_STRIDE, ReportNumber, Sequence, SessionId, TradingDay};
 
@@ -46,12 +46,13 @@ pub fn back_up(store: &SnapshotStore, to: &SharedStorage, journaled: Option<Sequ
     }
     // The order matters: what is opened later reaches at least as far. The mark first, so that the reports copied after
     // it include what it vouches for; snapshots not past it are opened then, and stay readable if they are pruned; the
-    // journal last, so that it goes on from all of them.
+    // journal last, so that it goes on from all of them. Skips don't change while a server runs.
     let reported = ReportLog::mark_of(from)?;
     let mark = whole_file(from, &mark_path())?;
     let mut snapshots = open_snapshots(store, reported)?;
     let report_files = copy_reports(from, to, mark.as_deref())?;
     let journal = journaler::backup(from, to, Some(store.cluster_id()), journaled)?;
+    copy_skips(from, to)?;
     let copied = copy_snapshots(&mut snapshots, to)?;
     let newest = copied.last().copied().unwrap_or_default();
     if journal.last_sequence < newest {
@@ -77,6 +78,19 @@ fn whole_file(from: &SharedStorage, path: &str) -> Result<Option<Vec<u8>>> {
     let read = file.read_at(&mut bytes, 0).context("read", path)?;
     bytes.truncate(read);
     Ok(Some(bytes))
+}
+
+/// Copies the file of skips, if there is one: without it the copy of the journal would be another history.
+fn copy_skips(from: &SharedStorage, to: &SharedStorage) -> Result<()> {
+    let Some(skips) = whole_file(from, SKIPS_FILE)? else { return Ok(()) };
+    write_file(to, SKIPS_FILE, &skips)
+}
+
+/// Writes a file that must not be there yet; its name is durable once its folder is.
+fn write_file(to: &SharedStorage, path: &str, bytes: &[u8]) -> Result<()> {
+    let copy = to.create(path).context("create", path)?;
+    copy.write_all_at(bytes, 0).context("write", path)?;
+    copy.sync_data().context("sync", path)
 }
 
 /// The snapshots not past `at_most`, oldest first; those whose header is bad are left out.
@@ -128,10 +142,7 @@ fn copy_reports(from: &SharedStorage, to: &SharedStorage, mark: Option<&[u8]>) -
         }
         to.sync_dir(&folder).context("sync", &folder)?;
     }
-    let path = mark_path();
-    let copy = to.create(&path).context("create", &path)?;
-    copy.write_all_at(mark, 0).context("write", &path)?;
-    copy.sync_data().context("sync", &path)?;
+    write_file(to, &mark_path(), mark)?;
     to.sync_dir(REPORTS_FOLDER).context("sync", REPORTS_FOLDER)?;
     Ok(files)
 }

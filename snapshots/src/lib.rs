@@ -42,6 +42,6 @@ pub use file::{SNAPSHOT_FOLDER, snapshot_path};
 pub use format::{SNAPSHOT_FORMAT_VERSION, SnapshotHeader};
 pub use maker::{Made, MakerOptions, Marks, SnapshotMaker};
 pub use recovery::{Progress, Recovered, RecoveryObserver, recover};
-pub use replay::{Breathe, Step};
+pub use replay::{Breathe, Step, apply_frame};
 pub use store::{Newest, Refused, SNAPSHOTS_KEPT_MIN, SnapshotStore};
 pub use thread::{MakerEvent, Pacer, RequestError, SnapshotSchedule, SnapshotThread};

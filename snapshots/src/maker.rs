@@ -5,7 +5,7 @@
 //! works it holds a second exchange, as large as the engine's own; between two runs it holds nothing.
 
 use exchange::Exchange;
-use journaler::JournalReader;
+use journaler::{JournalReader, Skips};
 use protocol::Sequence;
 
 use crate::error::{Context, Result, SnapshotError};
@@ -96,9 +96,10 @@ impl SnapshotMaker {
         // Where not even the reserve is free, the replay is saved.
         self.check_space(0)?;
         let (mut exchange, refused) = self.start_from(&journal, allowed)?;
+        let skips = Skips::load(self.store.storage(), self.store.cluster_id())?;
         let start = exchange.sequence();
         let mut cursor = journal.frames_from(start.next())?;
-        while replay::slice(&mut exchange, &mut cursor, checkpoint.sequence, &mut Mute)? {
+        while replay::slice(&mut exchange, &mut cursor, &skips, checkpoint.sequence, &mut Mute)? {
             if breathe(Step::Replayed(exchange.sequence())).is_break() {
                 return Err(SnapshotError::Stopped);
             }

@@ -2,7 +2,7 @@
 //! rewrites the end of the report log with what the replay emits.
 
 use exchange::{EventSink, Exchange};
-use journaler::JournalReader;
+use journaler::{JournalReader, Skip, Skips};
 use protocol::{Output, Sequence, Term};
 
 use crate::error::Result;
@@ -47,13 +47,15 @@ pub struct Recovered {
     pub term: Term,
     /// Newer snapshots that could not be used, newest first.
     pub refused: Vec<Refused>,
+    /// Frames of the replay that were passed over, since their operators had them skipped.
+    pub skipped: Vec<Skip>,
 }
 
 /// Brings back the state at `marks.journaled`, the journal's end, from the newest snapshot that is usable and not past
 /// either mark.
 ///
 /// # Errors
-/// `Journal`, `Diverged` where a tick contradicts the replay, `NothingToStartFrom` where no usable snapshot reaches the
+/// `Journal` (the file of skips included), `Diverged` where a tick contradicts the replay, `NothingToStartFrom` where no usable snapshot reaches the
 /// journal's first frame, `Io` when the snapshots can't be listed.
 pub fn recover(
     store: &SnapshotStore,
@@ -61,6 +63,7 @@ pub fn recover(
     marks: Marks,
     observer: &mut impl RecoveryObserver,
 ) -> Result<Recovered> {
+    let skips = Skips::load(store.storage(), store.cluster_id())?;
     let newest = store.load_newest(marks.allowed())?;
     let header = newest.loaded.as_ref().map(|(_, header)| *header);
     let mut exchange = replay::start(newest.loaded, journal, &newest.refused)?;
@@ -69,19 +72,21 @@ pub fn recover(
     let progress = |exchange: &Exchange| Progress { done: exchange.sequence().0 - start.0, total };
     let mut cursor = journal.frames_from(start.next())?;
     observer.progress(progress(&exchange));
-    while replay::slice(&mut exchange, &mut cursor, marks.allowed(), &mut Mute)? {
+    while replay::slice(&mut exchange, &mut cursor, &skips, marks.allowed(), &mut Mute)? {
         observer.progress(progress(&exchange));
     }
     observer.at_mark(&exchange);
-    while replay::slice(&mut exchange, &mut cursor, marks.journaled, &mut Telling(observer))? {
+    while replay::slice(&mut exchange, &mut cursor, &skips, marks.journaled, &mut Telling(observer))? {
         observer.progress(progress(&exchange));
     }
+    let end = exchange.sequence();
     Ok(Recovered {
         exchange,
         from_snapshot: header.map(|header| header.sequence),
         replayed: total,
         term: cursor.term().max(header.map_or(Term(0), |header| header.term)),
         refused: newest.refused,
+        skipped: skips.iter().filter(|skip| (start.next()..=end).contains(&skip.sequence)).cloned().collect(),
     })
 }
 

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use exchange::{EventSink, Exchange};
-use journaler::{Cursor, JournalReader};
-use protocol::{Body, Command, FrameHeader, FrameKind, Output, Sequence, SessionId, Tick};
+use journaler::{Cursor, JournalError, JournalReader, Skips};
+use protocol::{Body, Command, FrameHeader, FrameKind, Output, Sequence, SessionId, Tick, in_work};
 
 use crate::error::{Result, SnapshotError};
 use crate::format::SnapshotHeader;
@@ -46,14 +46,36 @@ impl EventSink for Mute {
     fn emit(&mut self, _output: Output) {}
 }
 
+/// Feeds `exchange` the frame that follows its state, or passes over it where its operators had it skipped. Every way from
+/// the journal to the business logic goes through here, but for the live one.
+///
+/// # Errors
+/// `SkipOfAnotherFrame`; then nothing happened.
+#[inline]
+pub fn apply_frame(
+    exchange: &mut Exchange,
+    skips: &Skips,
+    frame: &[u8],
+    sink: &mut impl EventSink,
+) -> std::result::Result<(), JournalError> {
+    let sequence = exchange.sequence().next();
+    let command = Command::decode(frame);
+    match skips.of(sequence, frame)? {
+        None => in_work::applying(sequence, &command, || exchange.apply(&command, sink)),
+        Some(skip) => exchange.skip(&command, skip.frame_hash.0, sink),
+    }
+    Ok(())
+}
+
 /// Feeds `exchange` the next [`SLICE_FRAMES`] of the journal's frames, none past `up_to`. False: `up_to` was reached
 /// already.
 ///
 /// # Errors
-/// `Journal`, `Gap`, `UnknownRulebook`, and `Diverged` as soon as a tick contradicts the state.
+/// `Journal` (a skip of another frame among them), `Gap`, `UnknownRulebook`, and `Diverged` as soon as a tick contradicts the state.
 pub(crate) fn slice(
     exchange: &mut Exchange,
     cursor: &mut Cursor,
+    skips: &Skips,
     up_to: Sequence,
     sink: &mut impl EventSink,
 ) -> Result<bool> {
@@ -66,7 +88,7 @@ pub(crate) fn slice(
         if sequence != expected {
             return Err(SnapshotError::Gap { expected, found: sequence });
         }
-        exchange.apply(&Command::decode(frame), sink);
+        apply_frame(exchange, skips, frame, sink)?;
         if let Some(unknown) = exchange.unknown_rulebook() {
             return Err(unknown.into());
         }

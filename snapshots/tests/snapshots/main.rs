@@ -7,5 +7,6 @@ mod damage;
 mod maker;
 mod recovery;
 mod round_trip;
+mod skips;
 mod thread;
 mod venue;

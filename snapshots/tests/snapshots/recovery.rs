@@ -41,7 +41,7 @@ impl RecoveryObserver for Witness {
     }
 }
 
-fn recover_at(storage: &SharedStorage, marks: Marks) -> (Recovered, Witness) {
+pub(crate) fn recover_at(storage: &SharedStorage, marks: Marks) -> (Recovered, Witness) {
     let store = SnapshotStore::open(storage.clone(), CLUSTER_ID).expect("open");
     let journal = JournalReader::open(storage.clone()).expect("open");
     let mut witness = Witness::default();
@@ -50,7 +50,7 @@ fn recover_at(storage: &SharedStorage, marks: Marks) -> (Recovered, Witness) {
 }
 
 /// A snapshot of the first `end` frames; `None` where they hold no checkpoint newer than the last snapshot.
-fn try_make(storage: &SharedStorage, keep: usize, end: u64) -> Option<Sequence> {
+pub(crate) fn try_make(storage: &SharedStorage, keep: usize, end: u64) -> Option<Sequence> {
     let store = SnapshotStore::open(storage.clone(), CLUSTER_ID).expect("open");
     let marks = Marks { journaled: Sequence(end), reported: Sequence(end) };
     let made = SnapshotMaker::new(store, MakerOptions { keep, ..MakerOptions::default() })
@@ -58,11 +58,11 @@ fn try_make(storage: &SharedStorage, keep: usize, end: u64) -> Option<Sequence> 
     made.expect("run_once").map(|made| made.header.sequence)
 }
 
-fn make(storage: &SharedStorage, keep: usize, end: u64) -> Sequence {
+pub(crate) fn make(storage: &SharedStorage, keep: usize, end: u64) -> Sequence {
     try_make(storage, keep, end).expect("a new checkpoint")
 }
 
-fn check_recovered(recovered: &Recovered, witness: &Witness, venue: &Venue, marks: Marks) {
+pub(crate) fn check_recovered(recovered: &Recovered, witness: &Witness, venue: &Venue, marks: Marks) {
     assert_eq!(recovered.exchange.sequence(), venue.sequence());
     assert_eq!(recovered.exchange.running_hash(), venue.exchange.running_hash());
     assert_eq!(recovered.exchange.state_hash(), venue.exchange.state_hash());

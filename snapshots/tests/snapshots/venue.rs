@@ -3,7 +3,7 @@
 
 use exchange::Exchange;
 use journaler::storage::SharedStorage;
-use journaler::{Journal, JournalOptions, Preparation};
+use journaler::{FrameHash, Journal, JournalOptions, Preparation, Skip, SkipFile};
 use protocol::{
     AccountId, Body, CancelOrder, ClOrdId, ClientOrderId, Command, ConnectionId, Credential, EndReason,
     InstrumentDefinition, InstrumentId, LoginRequest, MassCancel, NewOrder, OrderFlags, OrderKey, OrderType,
@@ -45,6 +45,10 @@ pub(crate) struct Venue {
     pub(crate) exchange: Exchange,
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) outputs: Vec<Output>,
+    /// Frames that were passed over.
+    pub(crate) skips: Vec<Skip>,
+    /// Whether the next frame is to be passed over.
+    pub(crate) skips_next: bool,
     shape: Shape,
     rng: StdRng,
     next_request: Vec<u64>,
@@ -58,6 +62,8 @@ impl Venue {
             exchange: Exchange::new(),
             frames: Vec::new(),
             outputs: Vec::new(),
+            skips: Vec::new(),
+            skips_next: false,
             shape,
             rng: StdRng::seed_from_u64(seed),
             next_request: vec![1; shape.users as usize + 1],
@@ -192,7 +198,34 @@ impl Venue {
         let command = Command { session, connection, request_id: RequestId(request), timestamp, body };
         let frame = command.encode().expect("only malformed commands have no frame");
         self.frames.push(frame.as_bytes().to_vec());
-        self.exchange.apply(&command, &mut self.outputs);
+        if !std::mem::take(&mut self.skips_next) {
+            return self.exchange.apply(&command, &mut self.outputs);
+        }
+        let frame_hash = FrameHash::of(frame.as_bytes()).expect("a frame");
+        self.exchange.skip(&command, frame_hash.0, &mut self.outputs);
+        let (sequence, at) = (self.sequence(), Timestamp(self.now));
+        self.skips.push(Skip { sequence, frame_hash, who: "W".to_owned(), why: "Y".to_owned(), at });
+    }
+
+    /// Records what was passed over.
+    pub(crate) fn record_skips(&self, storage: &SharedStorage) {
+        let mut file = SkipFile::open(storage.clone(), CLUSTER_ID).expect("open");
+        self.skips.iter().for_each(|skip| file.record(skip.clone()).expect("recorded"));
+    }
+
+    /// A buy that rests, of a quantity that no other order has.
+    pub(crate) fn order_of(&mut self, session: u32, quantity: u64) {
+        let order = NewOrder {
+            side: Side::Buy,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::GoodTillCancel,
+            flags: OrderFlags::default(),
+            price: Some(Price(1)),
+            quantity: Quantity(quantity),
+            cl_ord_id: None,
+            ..self.new_order(session)
+        };
+        self.request(session, Body::NewOrder(order));
     }
 
     fn new_order(&mut self, session: u32) -> NewOrder {
