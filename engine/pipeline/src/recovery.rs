@@ -2,11 +2,12 @@
 //! again. It must not start anything.
 
 use std::fmt;
+use std::sync::Arc;
 
 use exchange::Exchange;
 use journaler::{
     Journal, JournalError, JournalOptions, JournalReader, Recovery, ReportLog, ReportReader, Segments,
-    SharedStorage,
+    SharedStorage, Skip, Skips,
 };
 use protocol::planted::{Bug, is_on};
 use protocol::{Output, ReportNumber, Sequence, SessionId, TradingDay};
@@ -40,11 +41,15 @@ pub struct Found {
     pub replayed: u64,
     /// Newer snapshots that could not be used, newest first.
     pub refused: Vec<Refused>,
+    /// Frames that the replay passed over, since their operators had them skipped.
+    pub skipped: Vec<Skip>,
 }
 
 /// An open data directory with its last state: all that an engine starts from. The journal holds the directory's lock.
 pub struct Opened {
     pub(crate) exchange: Exchange,
+    /// What the engine must not apply.
+    pub(crate) skips: Arc<Skips>,
     /// `None` for a member, whose consensus has it.
     pub(crate) journal: Option<Journal>,
     pub(crate) segments: Segments,
@@ -93,6 +98,8 @@ pub(crate) fn open(
     let (journal, found) = Journal::open(storage.clone(), config.journal.clone())?;
     let store = SnapshotStore::open(storage.clone(), config.journal.cluster_id)?;
     let end = journal.journaled_sequence();
+    // A member's log may still get the frame from its leader.
+    Skips::load(&storage, config.journal.cluster_id)?.check_end(end)?;
     recover(storage, config, (journal, found), store, end, progress)
 }
 
@@ -124,11 +131,12 @@ fn recover(
     end: Sequence,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Opened, OpenError> {
+    let skips = Arc::new(Skips::load(&storage, config.journal.cluster_id)?);
     let report_log = ReportLog::open(storage.clone(), &config.report_log)?;
     let reader = JournalReader::open(storage)?;
     let marks = snapshots::Marks { journaled: end, reported: report_log.durable_mark() };
     let reports = ReportBatch::new(report_log.writer(), TradingDay(0));
-    let mut rewrite = Rewrite { reports, events: 0, outcome: Ok(()), progress };
+    let mut rewrite = Rewrite { reports, events: 0, frame: Vec::new(), outcome: Ok(()), progress };
     let recovered = snapshots::recover(&store, &reader, marks, &mut rewrite)?;
     let reports = rewrite.finish()?;
     let exchange = recovered.exchange;
@@ -139,9 +147,11 @@ fn recover(
         from_snapshot: recovered.from_snapshot,
         replayed: recovered.replayed,
         refused: recovered.refused,
+        skipped: recovered.skipped,
     };
     Ok(Opened {
         exchange,
+        skips,
         segments: journal.segments(),
         batch_bytes_max: journal.batch_bytes_max(),
         durable: journal.durable_sequence(),
@@ -158,6 +168,8 @@ struct Rewrite<'a> {
     reports: ReportBatch,
     /// Events taken since the last write.
     events: usize,
+    /// Events of the last frame, until it is applied whole: a breach in it must leave no report.
+    frame: Vec<Output>,
     /// The first error; the rest of the replay then goes nowhere.
     outcome: Result<(), JournalError>,
     progress: &'a mut dyn FnMut(Progress),
@@ -165,14 +177,18 @@ struct Rewrite<'a> {
 
 impl Rewrite<'_> {
     fn finish(mut self) -> Result<ReportBatch, JournalError> {
-        self.outcome?;
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        self.take_frame()?;
         self.reports.flush(&mut Muted)?;
         Ok(self.reports)
     }
 
-    fn take(&mut self, output: &Output) -> Result<(), JournalError> {
-        self.reports.take(output, &mut Muted)?;
-        self.events += 1;
+    /// Takes the events of a frame that was applied whole.
+    fn take_frame(&mut self) -> Result<(), JournalError> {
+        self.events += self.frame.len();
+        for output in self.frame.drain(..) {
+            self.reports.take(&output, &mut Muted)?;
+        }
         if self.events >= REPLAY_EVENTS {
             self.events = 0;
             self.reports.flush(&mut Muted)?;
@@ -200,8 +216,11 @@ impl RecoveryObserver for Rewrite<'_> {
     }
 
     fn output(&mut self, output: &Output) {
+        if self.frame.last().is_some_and(|last| last.sequence != output.sequence) {
+            self.outcome = self.take_frame();
+        }
         if self.outcome.is_ok() {
-            self.outcome = self.take(output);
+            self.frame.push(*output);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use journaler::{ReportLog, ReportReader};
+use journaler::{ReportLog, ReportReader, Skips};
 use protocol::{Checkpoint, Sequence};
 
 use crate::control::Control;
@@ -20,6 +20,7 @@ pub struct EngineView {
     pub(crate) depth: DepthView,
     pub(crate) report_log: ReportLog,
     pub(crate) evidence: Arc<Evidence>,
+    pub(crate) skips: Arc<Skips>,
 }
 
 impl EngineView {
@@ -63,6 +64,12 @@ impl EngineView {
     #[must_use]
     pub fn reports_durable_sequence(&self) -> Sequence {
         self.report_log.durable_mark()
+    }
+
+    /// The frames that this engine passes over, or did.
+    #[must_use]
+    pub fn skips(&self) -> &Skips {
+        &self.skips
     }
 
     /// Ends the engine because others contradict its state: the logic stops before its next command, nothing more is

@@ -143,7 +143,7 @@ impl Core {
         if config.tick_interval.is_zero() || config.tick_interval > TICK_INTERVAL_MAX {
             return Err(StartError::TickInterval(config.tick_interval));
         }
-        let Opened { exchange, segments, durable, report_log, reports, store, .. } = opened;
+        let Opened { exchange, skips, segments, durable, report_log, reports, store, .. } = opened;
         let base = exchange.sequence();
         let seats: Vec<Seat> = config.threads.threads().iter().map(|spec| seat(spec, config)).collect();
         let raw_readers: &[StageName] = match kind {
@@ -168,13 +168,14 @@ impl Core {
             depth: depth.clone(),
             report_log,
             evidence: Arc::clone(&evidence),
+            skips: Arc::clone(&skips),
         };
 
         let parts = || (Arc::clone(&shared), Arc::clone(&control));
         let (s, c) = parts();
-        let unmarshal = Unmarshal::new(unmarshal, base, s, c);
+        let unmarshal = Unmarshal::new(unmarshal, base, Arc::clone(&skips), s, c);
         let (s, c) = parts();
-        let logic = Logic::new(logic, exchange, output, s, c, evidence, Arc::clone(&last));
+        let logic = Logic::new(logic, (exchange, skips), output, s, c, evidence, Arc::clone(&last));
         let logic: Box<dyn Stage> = match kind {
             Kind::Alone => Box::new(logic),
             Kind::Member => Box::new(MakingRoom { stage: logic, room: Arc::clone(&room) }),

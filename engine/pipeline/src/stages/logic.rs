@@ -1,11 +1,12 @@
 //! The business logic stage: applies commands to the exchange and hands its events to the output ring. It must not see
-//! a frame that is not journaled, committed and decoded, wait for anything, or take a command while events of the one
-//! before have no room.
+//! a frame that is not journaled, committed and decoded, wait for anything, take a command while events of the one before
+//! have no room, or let an event out before its command is applied whole: a breach in the middle leaves no trace of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exchange::{EventSink, Exchange};
-use protocol::{Checkpoint, Command, Event, Output, Sequence};
+use journaler::{Skip, Skips};
+use protocol::{Checkpoint, Command, Event, Output, Sequence, in_work};
 use ring::{DecodedBatch, LogicPoller, OutputPublisher, Polled, Stage, Work};
 
 use crate::checkpoints::Checkpoints;
@@ -17,7 +18,8 @@ use crate::marks::{Gauges, LogicState, Shared};
 const STEP_COMMANDS_MAX: usize = 1024;
 /// How many commands ahead of the one being applied the exchange is told what to fetch.
 const LOOK_AHEAD: usize = 4;
-/// Events that are handed to the ring at once; also what may be staged beyond the events of one command.
+/// Staged events from which on the ring is offered them, between two commands; also what may be staged beyond the events of
+/// one command.
 const CHUNK_EVENTS: usize = 256;
 /// Events that the staging keeps room for after a command that emitted more.
 const STAGED_EVENTS_KEPT: usize = 16 * 1024;
@@ -32,8 +34,6 @@ struct Outbox {
     staged: Vec<Output>,
     /// How many of the staged are in the ring.
     sent: usize,
-    /// Number of staged events at which they are next offered to the ring.
-    offer_at: usize,
     checkpoints: Checkpoints,
     /// How many checkpoints there were.
     checkpoint_count: u64,
@@ -42,8 +42,7 @@ struct Outbox {
 impl Outbox {
     fn new(ring: OutputPublisher<Output>, checkpoints: Checkpoints, last: Option<Checkpoint>) -> Self {
         let staged = Vec::with_capacity(2 * CHUNK_EVENTS);
-        let mut outbox =
-            Self { ring, staged, sent: 0, offer_at: CHUNK_EVENTS, checkpoints, checkpoint_count: 0 };
+        let mut outbox = Self { ring, staged, sent: 0, checkpoints, checkpoint_count: 0 };
         last.into_iter().for_each(|checkpoint| outbox.keep(checkpoint));
         outbox
     }
@@ -63,7 +62,6 @@ impl Outbox {
             self.staged.shrink_to(STAGED_EVENTS_KEPT);
             self.sent = 0;
         }
-        self.offer_at = self.staged.len() + CHUNK_EVENTS;
         taken
     }
 
@@ -79,9 +77,6 @@ impl EventSink for Outbox {
             self.keep(checkpoint);
         }
         self.staged.push(output);
-        if self.staged.len() >= self.offer_at {
-            self.offer();
-        }
     }
 }
 
@@ -91,6 +86,8 @@ pub(crate) struct Logic {
     outbox: Outbox,
     /// Last frame applied.
     applied: Sequence,
+    /// What must not be applied. That these are the frames that were meant, unmarshal has checked.
+    skips: Arc<Skips>,
     told: LogicState,
     shared: Arc<Shared>,
     control: Arc<Control>,
@@ -102,7 +99,7 @@ impl Logic {
     /// A stage that goes on from where `exchange` is. `last` gets the exchange back at the end.
     pub(crate) fn new(
         poller: LogicPoller<Command>,
-        exchange: Exchange,
+        (exchange, skips): (Exchange, Arc<Skips>),
         ring: OutputPublisher<Output>,
         shared: Arc<Shared>,
         control: Arc<Control>,
@@ -117,7 +114,18 @@ impl Logic {
         shared.logic.store(told);
         let applied = exchange.sequence();
         let outbox = Outbox::new(ring, shared.checkpoints.clone(), exchange.checkpoint());
-        Self { poller, exchange: Some(exchange), outbox, applied, told, shared, control, evidence, last }
+        Self {
+            poller,
+            exchange: Some(exchange),
+            outbox,
+            applied,
+            skips,
+            told,
+            shared,
+            control,
+            evidence,
+            last,
+        }
     }
 
     fn finish(&mut self) -> Work {
@@ -141,6 +149,7 @@ fn apply(
     exchange: &mut Exchange,
     outbox: &mut Outbox,
     batch: &DecodedBatch<'_, Command>,
+    skips: &Skips,
     control: &Control,
 ) -> usize {
     for index in 0..batch.len() {
@@ -151,11 +160,15 @@ fn apply(
             exchange.prefetch(ahead);
         }
         let Some(command) = batch.get(index) else { return index };
-        exchange.apply(command, outbox);
+        let sequence = exchange.sequence().next();
+        match skips.at(sequence) {
+            None => in_work::applying(sequence, command, || exchange.apply(command, outbox)),
+            Some(skip) => pass_over(exchange, command, skip, outbox),
+        }
         if exchange.unknown_rulebook().is_some() {
             return index;
         }
-        // An offer that found the ring full leaves more than a chunk behind.
+        // What an offer that found the ring full leaves behind ends the batch.
         if outbox.staged.len() >= CHUNK_EVENTS {
             outbox.offer();
             if !outbox.is_empty() {
@@ -164,6 +177,13 @@ fn apply(
         }
     }
     batch.len()
+}
+
+#[cold]
+fn pass_over(exchange: &mut Exchange, command: &Command, skip: &Skip, outbox: &mut Outbox) {
+    let Skip { sequence, frame_hash, who, why, .. } = skip;
+    tracing::warn!(sequence = sequence.0, who, why, "frame passed over, as its operators ordered");
+    exchange.skip(command, frame_hash.0, outbox);
 }
 
 impl Stage for Logic {
@@ -182,7 +202,7 @@ impl Stage for Logic {
             }
             self.shared.marks.advance_published(self.applied);
         }
-        let Self { poller, exchange, outbox, applied, told, shared, control, evidence, .. } = self;
+        let Self { poller, exchange, outbox, applied, skips, told, shared, control, evidence, .. } = self;
         let Some(exchange) = exchange.as_mut() else { return Work::Finished };
         let polled = poller.poll(STEP_COMMANDS_MAX, |batch| {
             // Promise 1: nothing reaches the logic that is not durable and committed.
@@ -193,7 +213,7 @@ impl Stage for Logic {
                 offered <= safe.0,
                 "the logic was offered {offered}, only {safe} is journaled and committed"
             );
-            let taken = apply(exchange, outbox, batch, control);
+            let taken = apply(exchange, outbox, batch, skips, control);
             applied.0 += taken as u64;
             assert_eq!(*applied, exchange.sequence(), "the exchange counts other frames than the ring");
             taken
@@ -226,5 +246,28 @@ impl Stage for Logic {
             Polled::Idle => Work::Idle,
             Polled::Shutdown => self.finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{Timestamp, TradingDay};
+    use ring::{Polled, output_ring};
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_command_leaves_before_it_is_applied_whole() {
+        const EVENTS: usize = 10 * CHUNK_EVENTS;
+        let (ring, [mut reader]) = output_ring::<Output, 1>(16 * CHUNK_EVENTS).unwrap();
+        let mut outbox = Outbox::new(ring, Checkpoints::default(), None);
+        let (sequence, log_time) = (Sequence(1), Timestamp(1));
+        for day in 0..EVENTS {
+            let event = Event::DayStarted(TradingDay(day as u32));
+            outbox.emit(Output { sequence, log_time, event });
+            assert_eq!(reader.poll(usize::MAX, |_, _| ()), Polled::Idle, "event {day} has left");
+        }
+        assert_eq!(outbox.offer(), EVENTS);
+        assert_eq!(reader.poll(usize::MAX, |_, _| ()), Polled::Work(EVENTS));
     }
 }

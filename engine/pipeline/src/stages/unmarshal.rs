@@ -1,8 +1,10 @@
 //! The unmarshal stage: decodes each frame into the cell beside it. It must not judge what it decodes: a frame that
-//! does not decode becomes a malformed command, which the business logic answers.
+//! does not decode becomes a malformed command, which the business logic answers. It sees the bytes, so it is here that a
+//! frame which is to be skipped is held against what was meant.
 
 use std::sync::Arc;
 
+use journaler::Skips;
 use protocol::{Command, Sequence};
 use ring::{Polled, Stage, UnmarshalPoller, Work};
 
@@ -15,6 +17,7 @@ const STEP_SLOTS_MAX: usize = 1024;
 pub(crate) struct Unmarshal {
     poller: UnmarshalPoller<Command>,
     sequence: Sequence,
+    skips: Arc<Skips>,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -23,10 +26,11 @@ impl Unmarshal {
     pub(crate) fn new(
         poller: UnmarshalPoller<Command>,
         base: Sequence,
+        skips: Arc<Skips>,
         shared: Arc<Shared>,
         control: Arc<Control>,
     ) -> Self {
-        Self { poller, sequence: base, shared, control }
+        Self { poller, sequence: base, skips, shared, control }
     }
 }
 
@@ -39,7 +43,17 @@ impl Stage for Unmarshal {
         if self.control.is_at_least(Course::Abandoned) {
             return Work::Finished;
         }
-        match self.poller.poll(STEP_SLOTS_MAX, |frame, cell| *cell = Command::decode(frame)) {
+        let Self { poller, skips, control, .. } = self;
+        let mut sequence = self.sequence;
+        let polled = poller.poll(STEP_SLOTS_MAX, |frame, cell| {
+            sequence = sequence.next();
+            if let Err(error) = skips.of(sequence, frame) {
+                // The logic looks at the course before each command, so it never gets to this one.
+                control.fail(&error);
+            }
+            *cell = Command::decode(frame);
+        });
+        match polled {
             Polled::Work(frames) => {
                 self.sequence.0 += frames as u64;
                 self.shared.marks.advance_unmarshaled(self.sequence);

@@ -6,5 +6,6 @@ mod flow;
 mod member;
 mod member_threads;
 mod pressure;
+mod skips;
 mod support;
 mod threaded;
