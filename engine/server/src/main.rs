@@ -9,6 +9,8 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     server::panics::install();
+    #[cfg(debug_assertions)]
+    server::panics::plant_poison();
     let cli = server::commands::Cli::parse();
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,

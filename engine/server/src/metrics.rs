@@ -237,6 +237,7 @@ mod tests {
             slow_readers: 0,
             disk_free_bytes: Some(99),
             disk_space_low: false,
+            skips: serde_json::json!([]),
             events: vec![("accepted", 8), ("trade", 0)],
             rejects: vec![("quantity_zero", 2)],
             batch_frames: Histogram::default().snapshot(),

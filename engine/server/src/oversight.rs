@@ -312,6 +312,7 @@ impl Running {
             slow_readers: gateway.slow_readers,
             disk_free_bytes: self.storage.free_space().ok(),
             disk_space_low: self.is_space_low(),
+            skips: crate::text::skips_json(self.view.skips().iter()),
             events: self.view.events().events().collect(),
             rejects: self.view.events().rejects().map(|(reason, count)| (reason.name(), count)).collect(),
             batch_frames: journal.batch_frames.snapshot(),

@@ -2,8 +2,8 @@
 //! two versions are compared. Reads only; a running server is not disturbed.
 
 use exchange::{EventSink, Exchange};
-use journaler::{JournalReader, SharedStorage};
-use protocol::{Command, Event, OutcomeHash, Output, Sequence};
+use journaler::{JournalReader, SharedStorage, Skip, Skips};
+use protocol::{Event, OutcomeHash, Output, Sequence};
 use serde_json::{Value, json};
 use snapshots::{Made, SnapshotStore};
 
@@ -31,6 +31,8 @@ pub struct Replayed {
     pub from_snapshot: Option<Sequence>,
     /// Frames replayed.
     pub frames: u64,
+    /// Those of them that were passed over, since their operators had them skipped.
+    pub skipped: Vec<Skip>,
     /// What came out meanwhile.
     pub tally: Tally,
 }
@@ -64,7 +66,7 @@ impl EventSink for Tally {
 /// in all.
 ///
 /// # Errors
-/// The journal or the snapshots can't be read, the journal does not reach back far enough, it switches to rules that are
+/// The journal, the skips or the snapshots can't be read, a skip is for another frame, the journal does not reach back far enough, it switches to rules that are
 /// unknown here, or a tick in the log contradicts the replay.
 pub fn replay(
     storage: &SharedStorage,
@@ -75,6 +77,7 @@ pub fn replay(
 ) -> Result<Replayed, CommandError> {
     let failed = |error: &dyn std::fmt::Display| CommandError::failed(error.to_string());
     let reader = JournalReader::open(storage.clone()).map_err(|error| failed(&error))?;
+    let skips = Skips::load(storage, cluster_id).map_err(|error| failed(&error))?;
     let loaded = match from {
         From::Beginning => None,
         From::Snapshot => {
@@ -103,7 +106,8 @@ pub fn replay(
     while exchange.sequence() < end {
         let slice_end = Sequence(exchange.sequence().0.saturating_add(SLICE_FRAMES)).min(end);
         while let Some((_, frame)) = cursor.next_frame(slice_end).map_err(|error| failed(&error))? {
-            exchange.apply(&Command::decode(frame), &mut tally);
+            snapshots::apply_frame(&mut exchange, &skips, frame, &mut tally)
+                .map_err(|error| failed(&error))?;
             if let Some(unknown) = exchange.unknown_rulebook() {
                 return Err(failed(&unknown));
             }
@@ -118,7 +122,9 @@ pub fn replay(
         }
         progress(exchange.sequence().0 - start.0, total);
     }
-    Ok(Replayed { exchange, from_snapshot, frames: total, tally })
+    let skipped =
+        skips.iter().filter(|skip| (start.next()..=end).contains(&skip.sequence)).cloned().collect();
+    Ok(Replayed { exchange, from_snapshot, frames: total, skipped, tally })
 }
 
 /// The numbers of a state: what it is after which frame. `outcome` is known only where all reports were seen.

@@ -91,6 +91,8 @@ pub struct EngineStats {
     pub disk_free_bytes: Option<u64>,
     /// Whether the disk's reserve is in use, so that only cancels are taken.
     pub disk_space_low: bool,
+    /// Frames that operators had skipped, by sequence.
+    pub skips: serde_json::Value,
     /// Events by kind since the start.
     #[serde(serialize_with = "pairs")]
     pub events: Vec<(&'static str, u64)>,

@@ -3,6 +3,7 @@
 
 mod rules;
 
+use journaler::Skip;
 use protocol::{Body, Command, OrderKey, Sequence, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -166,6 +167,28 @@ impl Fields {
             OrderKey::Text(id) => self.text("order", id),
         }
     }
+}
+
+/// Frames that operators had skipped, as a list of objects.
+#[must_use]
+pub fn skips_json<'a>(skips: impl IntoIterator<Item = &'a Skip>) -> Value {
+    let object = |skip: &Skip| {
+        json!({
+            "sequence": skip.sequence.0,
+            "frame_hash": skip.frame_hash.to_string(),
+            "who": skip.who,
+            "why": skip.why,
+            "at_ns": skip.at.0,
+        })
+    };
+    skips.into_iter().map(object).collect()
+}
+
+/// The same of one, as a line.
+#[must_use]
+pub fn skip_line(skip: &Skip) -> String {
+    let Skip { sequence, who, why, at, .. } = skip;
+    format!("frame {sequence} is skipped, as {who} ordered at {}: {why}", time(*at))
 }
 
 /// A hash as 16 hexadecimal digits.

@@ -79,6 +79,7 @@ pub fn run_restore(args: &RestoreArgs) -> Result<(), CommandError> {
         rate.seconds,
         checked.reports
     );
+    data::tell_skips(&checked.recovered.skipped);
     let mut object = replay::hashes(&checked.recovered.exchange, None);
     data::tell_hashes(&object);
     if let Some(to) = &args.to {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use journaler::{RealStorage, SharedStorage};
+use journaler::{RealStorage, SharedStorage, Skip};
 use serde_json::Value;
 
 use crate::config::{Config, Overrides};
@@ -12,7 +12,7 @@ use crate::error::CommandError;
 use crate::http::client::{self, Answer};
 use crate::oversight;
 use crate::ready::Ready;
-use crate::say;
+use crate::{say, text};
 
 const LIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -101,6 +101,11 @@ pub fn tell_hashes(object: &Value) {
             Some(value) => say!("{name:16} {value}"),
         }
     }
+}
+
+/// Prints the frames that operators had skipped, one a line.
+pub fn tell_skips<'a>(skips: impl IntoIterator<Item = &'a Skip>) {
+    skips.into_iter().for_each(|skip| say!("{}", text::skip_line(skip)));
 }
 
 /// Asks a running server to do something that needs the data directory's token, and gives what it answers.

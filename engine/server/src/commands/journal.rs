@@ -1,8 +1,11 @@
-//! `ringpit journal`: looks at a journal, of a running server too, and cuts a damaged one where its operator says so.
+//! `ringpit journal`: looks at a journal, of a running server too, cuts a damaged one where its operator says so, and has a
+//! command left out that ends the engine.
+
+mod skip;
 
 use std::io::{self, BufWriter, Write};
 
-use journaler::{CutPlan, JournalStat, SharedStorage};
+use journaler::{CutPlan, JournalReader, JournalStat, SharedStorage, Skips};
 use protocol::{Command, Sequence};
 use serde_json::{Value, json};
 
@@ -12,10 +15,10 @@ use crate::error::CommandError;
 use crate::progress::{Meter, Without};
 use crate::{identity, say, text};
 
-/// Look at the journal, or cut a damaged one
+/// Look at the journal, cut a damaged one, or leave out a command that ends the engine
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  ringpit journal verify --data data\n  ringpit journal dump --from 1 --to 20\n  ringpit journal cut --data data\n\nAll but `cut --yes` only read, and may be used while the server runs."
+    after_help = "Examples:\n  ringpit journal verify --data data\n  ringpit journal dump --from 1 --to 20\n  ringpit journal cut --data data\n  ringpit journal skip --data data --sequence 4711 --who alice --why 'ends the engine, ticket 12'\n\nAll but `cut --yes` and `skip` only read, and may be used while the server runs."
 )]
 pub struct JournalArgs {
     #[command(subcommand)]
@@ -28,9 +31,10 @@ enum Action {
     Dump(DumpArgs),
     Stat(StatArgs),
     Cut(CutArgs),
+    Skip(skip::SkipArgs),
 }
 
-/// Read the whole journal and check every batch: checksums, chain, order
+/// Read the whole journal and check every batch: checksums, chain, order; list the frames that are skipped
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  ringpit journal verify --data data --json\n\nThe exit status is 0 if nothing is damaged."
@@ -97,23 +101,43 @@ pub fn run(args: &JournalArgs) -> Result<(), CommandError> {
         Action::Dump(args) => dump(args),
         Action::Stat(args) => stat(args),
         Action::Cut(args) => cut(args),
+        Action::Skip(args) => skip::run(args),
     }
 }
 
 fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
-    let stat = read_all(&args.data, "verifying")?;
+    let (storage, cluster_id) = opened(&args.data)?;
+    let stat = read_all(&storage, cluster_id, "verifying")?;
+    let skips = Skips::load(&storage, cluster_id).map_err(|error| data::failed(&storage, &error))?;
+    check_skips(&storage, &skips, &stat).map_err(|error| data::failed(&storage, &error))?;
     let (first, last) = (stat.first_sequence, stat.last_sequence);
     let (segments, index, chain) = (stat.segments.len(), stat.index, hex(&stat.chain));
     say!("valid: {segments} segments, frames {first} to {last}, entries to {index}, chain {chain}");
+    data::tell_skips(skips.iter());
     tell_torn(&stat);
     let mut object = summary(&stat);
     object["valid"] = true.into();
+    object["skips"] = text::skips_json(skips.iter());
     args.output.last_line(&object);
     Ok(())
 }
 
+/// Holds each skip against its frame, where the journal has it.
+fn check_skips(storage: &SharedStorage, skips: &Skips, stat: &JournalStat) -> journaler::Result<()> {
+    let reader = JournalReader::open(SharedStorage::clone(storage))?;
+    let there = stat.first_sequence..=stat.last_sequence;
+    for skip in skips.iter().filter(|skip| there.contains(&skip.sequence)) {
+        let mut cursor = reader.frames_from(skip.sequence)?;
+        if let Some((sequence, frame)) = cursor.next_frame(skip.sequence)? {
+            skips.of(sequence, frame)?;
+        }
+    }
+    Ok(())
+}
+
 fn stat(args: &StatArgs) -> Result<(), CommandError> {
-    let stat = read_all(&args.data, "reading")?;
+    let (storage, cluster_id) = opened(&args.data)?;
+    let stat = read_all(&storage, cluster_id, "reading")?;
     say!("{:<32} {:>12} {:>12} {:>9} {:>7} {:>12}", "segment", "first", "last", "entries", "marks", "bytes");
     for segment in &stat.segments {
         say!(
@@ -247,12 +271,15 @@ fn opened(data: &DataArgs) -> Result<(SharedStorage, u128), CommandError> {
     Ok((storage, cluster_id))
 }
 
-fn read_all(data: &DataArgs, what: &'static str) -> Result<JournalStat, CommandError> {
-    let (storage, cluster_id) = opened(data)?;
+fn read_all(
+    storage: &SharedStorage,
+    cluster_id: u128,
+    what: &'static str,
+) -> Result<JournalStat, CommandError> {
     let mut meter = Meter::new(what, Without::Nothing);
     let stat =
-        journaler::verify(&storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
-            .map_err(|error| data::failed(&storage, &error))?;
+        journaler::verify(storage, Some(cluster_id), &mut |at| meter.at(at.bytes_done, at.bytes_total))
+            .map_err(|error| data::failed(storage, &error))?;
     let _: crate::progress::Rate = meter.finish();
     Ok(stat)
 }

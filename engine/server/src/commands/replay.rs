@@ -7,7 +7,7 @@ use crate::console::OutputArgs;
 use crate::error::CommandError;
 use crate::progress::{Meter, Without};
 use crate::replay::{self, From};
-use crate::{identity, say};
+use crate::{identity, say, text};
 
 /// Replay the journal and print the hashes it ends with
 #[derive(Debug, clap::Args)]
@@ -60,6 +60,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), CommandError> {
     object["reports"] = replayed.tally.reports.into();
     object["trades"] = replayed.tally.trades.into();
     object["rejects"] = replayed.tally.rejects.into();
+    object["skipped"] = text::skips_json(&replayed.skipped);
     object["seconds"] = rate.seconds.into();
     object["frames_per_second"] = rate.per_second().into();
     say!(
@@ -71,6 +72,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), CommandError> {
         replayed.tally.trades,
         replayed.tally.rejects,
     );
+    data::tell_skips(&replayed.skipped);
     data::tell_hashes(&object);
     args.output.last_line(&object);
     Ok(())

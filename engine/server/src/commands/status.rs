@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::Timestamp;
 use serde_json::Value;
 
 use super::data::{self, DataArgs};
@@ -43,6 +44,7 @@ pub fn run(args: &StatusArgs) -> Result<(), CommandError> {
         for (name, value) in fields {
             match value {
                 Value::String(text) => say!("{name:24} {text}"),
+                Value::Array(skips) if name == "skips" => skips.iter().for_each(tell_skip),
                 other => say!("{name:24} {other}"),
             }
         }
@@ -52,4 +54,11 @@ pub fn run(args: &StatusArgs) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::failed(format!("the server takes no orders: {}", readiness.body.trim())))
+}
+
+/// One of the frames that operators had skipped.
+fn tell_skip(skip: &Value) {
+    let text = |name: &str| skip[name].as_str().unwrap_or_default().to_owned();
+    let at = crate::text::time(Timestamp(skip["at_ns"].as_u64().unwrap_or_default()));
+    say!("{:24} frame {}, as {} ordered at {at}: {}", "skips", skip["sequence"], text("who"), text("why"));
 }

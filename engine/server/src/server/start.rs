@@ -24,7 +24,7 @@ use crate::ready::Ready;
 use crate::reserve::Reserve;
 use crate::signals::Asked;
 use crate::system::System;
-use crate::{assembly, identity};
+use crate::{assembly, identity, text};
 
 /// How long a process that was killed may take to let go of the data directory.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -184,6 +184,9 @@ fn tell_recovered(opened: &Opened, rate: Rate) {
     let found = opened.found();
     for refused in &found.refused {
         tracing::warn!(file = refused.file, reason = refused.reason, "snapshot not used");
+    }
+    for skip in &found.skipped {
+        tracing::warn!("{}", text::skip_line(skip));
     }
     tracing::info!(
         sequence = opened.exchange().sequence().0,
