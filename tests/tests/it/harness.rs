@@ -79,11 +79,20 @@ pub(crate) fn ringpit() -> Command {
     command
 }
 
+/// Has a process of the real binary break an invariant at each order of this quantity, after it has changed its state.
+pub(crate) fn plant_poison(command: &mut Command, quantity: Option<u64>) {
+    if let Some(quantity) = quantity {
+        command.env("RINGPIT_PLANTED_POISON", quantity.to_string());
+    }
+}
+
 /// A folder with a data directory and a configuration. Servers on it come one after the other, at one address.
 pub(crate) struct Venue {
     folder: tempfile::TempDir,
     data: PathBuf,
     address: Option<SocketAddr>,
+    /// Quantity of the orders that break an invariant, in servers and tools alike.
+    pub(crate) poison: Option<u64>,
 }
 
 impl Venue {
@@ -101,7 +110,7 @@ impl Venue {
     }
 
     fn within(folder: tempfile::TempDir, data: PathBuf, toml: &str) -> Self {
-        let venue = Self { folder, data, address: None };
+        let venue = Self { folder, data, address: None, poison: None };
         venue.configure(toml);
         venue
     }
@@ -129,7 +138,9 @@ impl Venue {
     pub(crate) fn begin(&self) -> Starting {
         let log = File::create(self.path("log")).expect("a log file");
         let listen = self.address.map_or_else(|| "127.0.0.1:0".to_owned(), |address| address.to_string());
-        let child = ringpit()
+        let mut command = ringpit();
+        plant_poison(&mut command, self.poison);
+        let child = command
             .args(["serve", "--http", "127.0.0.1:0", "--listen", &listen])
             .arg("--config")
             .arg(self.path("ringpit.toml"))
@@ -170,6 +181,7 @@ impl Venue {
     /// Starts a command on the data directory.
     pub(crate) fn job(&self, arguments: &[&str]) -> Job {
         let mut command = ringpit();
+        plant_poison(&mut command, self.poison);
         command.args(arguments).arg("--data").arg(&self.data);
         Job::spawn(command)
     }

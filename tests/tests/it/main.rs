@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod network;
 mod partitions;
+mod poison;
 mod recovery;
 mod structure;
 mod tool;

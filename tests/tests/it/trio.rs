@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::passwords::Passwords;
 
-use crate::harness::{PATIENCE, WHOLE_HISTORY, binary, ringpit, wait_for};
+use crate::harness::{PATIENCE, WHOLE_HISTORY, binary, plant_poison, ringpit, wait_for};
 use crate::network::{self, Network};
 use crate::tool::{Done, Job};
 
@@ -42,6 +42,8 @@ pub(crate) struct Trio {
     network: Option<Network>,
     _folder: tempfile::TempDir,
     toml: String,
+    /// Quantity of the orders that break an invariant of members, where a test plants some.
+    pub(crate) poison: Option<u64>,
 }
 
 /// Ports that nobody has now, below those that the system gives to outgoing connections: a member that is down for a moment
@@ -232,7 +234,7 @@ impl Trio {
                 }
             })
             .collect();
-        let trio = Self { seats, network, _folder: folder, toml: toml.to_owned() };
+        let trio = Self { seats, network, _folder: folder, toml: toml.to_owned(), poison: None };
         for seat in &trio.seats {
             trio.configure(seat.id);
         }
@@ -285,11 +287,13 @@ impl Trio {
 
     /// Starts a member without waiting for anything.
     pub(crate) fn begin(&mut self, id: usize) {
+        let poison = self.poison;
         let seat = self.seat_mut(id);
         assert!(seat.child.is_none(), "member {id} runs already");
         seat.starts += 1;
         let log = File::create(seat.folder.join(format!("log-{}", seat.starts))).expect("a log file");
         let mut command = within(seat.namespace.as_deref());
+        plant_poison(&mut command, poison);
         command
             .args(["serve", "--http", &format!("127.0.0.1:{}", seat.http), "--listen", &seat.native()])
             .arg("--config")
@@ -325,6 +329,11 @@ impl Trio {
 
     /// Lets a demonstration user type some lines, wherever the leader is, and leave.
     pub(crate) fn trade(&self, user: &str, lines: &str) -> Done {
+        self.trading(user, lines).finish()
+    }
+
+    /// As [`trade`](Self::trade), without waiting for the end.
+    pub(crate) fn trading(&self, user: &str, lines: &str) -> Job {
         let mut command = self.client();
         command
             .args(["trade", "--connect", &self.addresses(), "--user", user])
@@ -332,7 +341,7 @@ impl Trio {
             .arg(self.seat(1).data());
         let mut job = Job::talking(command);
         job.say(&format!("{lines}\nquit\n"));
-        job.finish()
+        job
     }
 
     /// A command on a member's data directory.

@@ -1,21 +1,16 @@
 //! `ringpit journal skip`: records that a frame must never be applied, since it ends the engine. It says first what that
 //! means, and refuses whatever would change what clients were told already.
 
+mod processed;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange::Exchange;
-use journaler::{
-    FrameHash, JournalError, JournalReader, JournalStat, REPORTS_FOLDER, ReportLog, ReportLogOptions,
-    SharedStorage, Skip, SkipFile,
-};
-use protocol::{
-    Body, Command, FrameHeader, FrameKind, REPORT_STRIDE, Report, ReportNumber, Sequence, SessionId,
-    Timestamp,
-};
+use journaler::{FrameHash, JournalError, JournalReader, JournalStat, SharedStorage, Skip, SkipFile};
+use protocol::{Body, Command, Sequence, SessionId, Timestamp};
 use serde_json::json;
-use snapshots::SnapshotStore;
 
 use super::super::data::{self, DataArgs};
 use crate::console::OutputArgs;
@@ -145,7 +140,7 @@ impl Site {
     /// The frame that may be skipped.
     fn to_skip(&self, sequence: Sequence, is_member: bool) -> Result<Found, CommandError> {
         if let Some(skip) = self.file.skips().at(sequence) {
-            return Err(self.failed(&format!("{} already", text::skip_line(skip))));
+            return Err(self.failed(&format!("nothing to do: {}", text::skip_line(skip))));
         }
         let (first, last) = (self.stat.first_sequence, self.stat.last_sequence);
         if !(first..=last).contains(&sequence) {
@@ -179,51 +174,6 @@ impl Site {
         Ok(skip)
     }
 
-    /// Refuses a frame that the log or something made of it shows to be behind some engine already.
-    fn refuse_applied(&self, sequence: Sequence) -> Result<(), CommandError> {
-        let store = SnapshotStore::new(Arc::clone(&self.storage), self.cluster_id);
-        let newest = store.list().map_err(|error| self.failed(&error))?.last().copied().unwrap_or_default();
-        let reported = ReportLog::mark_of(&self.storage).map_err(|error| self.failed(&error))?;
-        let evidence = if newest >= sequence {
-            format!("the snapshot at {newest} holds what became of it")
-        } else if reported >= sequence {
-            format!("the reports of all frames up to {reported} are out")
-        } else if let Some((tick, checkpoint)) = self.checkpoint_behind(sequence)? {
-            format!("the tick at {tick} has the running hash of frame {checkpoint}")
-        } else {
-            return Ok(());
-        };
-        Err(self.was_applied(sequence, &evidence))
-    }
-
-    fn was_applied(&self, sequence: Sequence, evidence: &str) -> CommandError {
-        self.failed(&format!(
-            "frame {sequence} was processed already ({evidence}): what became of it was told, and another outcome would \
-             change history; nothing is recorded"
-        ))
-    }
-
-    /// The first tick behind a frame that carries the running hash at or behind it.
-    fn checkpoint_behind(&self, sequence: Sequence) -> Result<Option<(Sequence, Sequence)>, CommandError> {
-        let failed = |error: JournalError| self.failed(&error);
-        let last = self.stat.last_sequence;
-        let from = sequence.next().max(self.stat.first_sequence);
-        let reader = JournalReader::open(Arc::clone(&self.storage)).map_err(failed)?;
-        let mut cursor = reader.frames_from(from).map_err(failed)?;
-        while let Some((at, frame)) = cursor.next_frame(last).map_err(failed)? {
-            let is_tick = FrameHeader::read(frame).is_ok_and(|header| {
-                header.kind() == Some(FrameKind::Tick) && header.session() == SessionId::SYSTEM
-            });
-            if is_tick
-                && let Body::Tick(tick) = Command::decode(frame).body
-                && (sequence..at).contains(&tick.checkpoint_sequence)
-            {
-                return Ok(Some((at, tick.checkpoint_sequence)));
-            }
-        }
-        Ok(None)
-    }
-
     /// Replays the log up to the frame. If an earlier one ends the engine, this process ends there too, and says so.
     fn state_before(&self, sequence: Sequence) -> Result<Exchange, CommandError> {
         let mut meter = Meter::new("replaying", Without::Nothing);
@@ -234,34 +184,6 @@ impl Site {
             })?;
         let _: crate::progress::Rate = meter.finish();
         Ok(replayed.exchange)
-    }
-
-    /// Refuses a frame of which a report is in the report log: a report is written when its frame was applied whole, and
-    /// before anybody hears of it.
-    fn refuse_reported(&self, sequence: Sequence, before: &Exchange) -> Result<(), CommandError> {
-        let day = before.trading_day();
-        if self.storage.list(&format!("{REPORTS_FOLDER}/day-{day}")).is_err() {
-            return Ok(());
-        }
-        let failed = |error: JournalError| self.failed(&error);
-        let log = ReportLog::open(Arc::clone(&self.storage), &ReportLogOptions::default()).map_err(failed)?;
-        log.writer().restore_ended_day(day).map_err(failed)?;
-        let reader = log.reader();
-        for session in std::iter::once(SessionId::SYSTEM).chain(before.users().map(|user| user.session)) {
-            let last = before.session(session).map_or(ReportNumber(0), |view| view.last_report);
-            let next = ReportNumber(last.0 + 1);
-            let mut bytes = Vec::new();
-            match reader.read(session, day, next, 1, &mut bytes) {
-                // One that is torn was never told.
-                Err(JournalError::Report { .. }) => continue,
-                read => read.map_err(failed)?,
-            };
-            let report = bytes.first_chunk::<REPORT_STRIDE>().and_then(|stride| Report::decode(stride).ok());
-            if report.is_some_and(|report| report.output.sequence == sequence) {
-                return Err(self.was_applied(sequence, &format!("it is report {next} of session {session}")));
-            }
-        }
-        Ok(())
     }
 
     /// Whether the journal says that the frame's entry is committed.
