@@ -59,7 +59,9 @@ impl Exchange {
             }
             let gone = match (meeting, kind) {
                 (_, Liquidity::Maker) if shares => self.share_out(taker, &incoming, price, request_id, out),
-                (Meeting::Conflict(action), _) => self.prevent(taker, maker, action, request_id, out),
+                (Meeting::Conflict(action), _) => {
+                    self.prevent((taker, limit), maker, action, request_id, out)
+                }
                 _ => {
                     let quantity = left.min(self.orders.arena.get(maker).leaves);
                     self.execute(Fill { maker, taker, quantity, price, kind, request_id }, out);
@@ -84,7 +86,7 @@ impl Exchange {
         for maker in self.queue(taker, price) {
             let left = self.orders.arena.get(taker).leaves;
             if let Meeting::Conflict(action) = self.meeting(incoming, left, maker)
-                && self.prevent(taker, maker, action, request_id, out)
+                && self.prevent((taker, incoming.limit), maker, action, request_id, out)
             {
                 return true;
             }
@@ -122,7 +124,7 @@ impl Exchange {
     /// What is done instead of a trade within one group, the resting order first; true: the taker is gone.
     fn prevent<S: EventSink>(
         &mut self,
-        taker: Handle,
+        (taker, limit): (Handle, Option<Price>),
         maker: Handle,
         action: SelfTradeAction,
         request_id: RequestId,
@@ -135,7 +137,7 @@ impl Exchange {
             SelfTradeAction::Decrement => {
                 let (theirs, ours) = (self.orders.open_quantity(maker), self.orders.open_quantity(taker));
                 if theirs > ours {
-                    self.decrement(maker, ours, out);
+                    self.decrement(maker, self.told_price(maker), ours, out);
                 }
                 (theirs <= ours, ours <= theirs)
             }
@@ -147,15 +149,23 @@ impl Exchange {
         if incoming {
             self.finish_canceled(taker, CancelReason::SelfTrade, request_id, out);
         } else if action == SelfTradeAction::Decrement {
-            self.decrement(taker, lost, out);
+            // A market-to-limit order has its limit from here on; a peg's price is not told.
+            let is_pegged = self.orders.extra(taker).is_some_and(|extra| extra.terms.peg().is_some());
+            let price = self.told_price(taker).or(limit.filter(|_| !is_pegged));
+            self.decrement(taker, price, lost, out);
         }
         incoming
     }
 
     /// Takes quantity out of an order's total without a trade, and tells its owner.
-    fn decrement<S: EventSink>(&mut self, handle: Handle, quantity: u64, out: &mut Outbox<'_, S>) {
+    fn decrement<S: EventSink>(
+        &mut self,
+        handle: Handle,
+        price: Option<Price>,
+        quantity: u64,
+        out: &mut Outbox<'_, S>,
+    ) {
         let left = self.orders.open_quantity(handle) - quantity;
-        let price = self.told_price(handle);
         self.restate(handle, (price, left), RestateReason::Decremented, out);
         self.shrink(handle, quantity, out);
     }
