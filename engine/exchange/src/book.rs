@@ -90,7 +90,7 @@ impl Book {
     }
 
     /// Puts an order at the end of its level's queue. True: the level is new.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&mut self, orders: &mut Arena, handle: Handle) -> bool {
         let side = orders.get(handle).side;
         append(self.side_mut(side), orders, handle)
@@ -147,7 +147,7 @@ pub(crate) fn for_each(ladder: &Ladder, orders: &Arena, mut f: impl FnMut(Handle
 }
 
 /// Puts an order at the end of the queue at its price. True: the level is new.
-#[inline]
+#[inline(always)]
 pub(crate) fn append(ladder: &mut Ladder, orders: &mut Arena, handle: Handle) -> bool {
     let order = orders.get(handle);
     let (level, is_new) = ladder.enter(key(order.side, order.price));

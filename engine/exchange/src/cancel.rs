@@ -135,7 +135,7 @@ impl Exchange {
             return self.finish_canceled(handle, reason, request_id, out);
         }
         let (order, instrument) = self.remove(handle);
-        out.emit(Event::Canceled(Canceled {
+        out.emit_inline(Event::Canceled(Canceled {
             to: self.sessions.report(order.session),
             request_id,
             order_id: order.order_id,

@@ -13,7 +13,6 @@ use crate::arena::{Handle, Order};
 use crate::book;
 use crate::exchange::{Exchange, Request};
 use crate::outbox::{EventSink, Outbox};
-use crate::version;
 
 /// An order while it takes from the book.
 struct Taker {
@@ -70,14 +69,17 @@ fn maker_execution(to: Recipient, maker: &Order, trade: &Trade) -> Executed {
 }
 
 impl Exchange {
+    /// A new order that needs that version of the rulebook.
+    #[inline]
     pub(crate) fn new_order<S: EventSink>(
         &mut self,
         request: &Request,
         order: &NewOrder,
+        version: u32,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
         let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
-        if !self.is_plain(request.session, place, version::of_order(order)) {
+        if !self.is_plain(request.session, place, version) {
             return self.new_special(request, order, place, out);
         }
         let trades = self.check_new(place, order, out)?;
@@ -94,7 +96,7 @@ impl Exchange {
             cum: 0,
         };
         self.emit_name(request, out);
-        out.emit(Event::Accepted(Accepted {
+        out.emit_inline(Event::Accepted(Accepted {
             to: self.sessions.report(request.session),
             request_id: request.id,
             order_id: taker.order_id,
@@ -198,10 +200,12 @@ impl Exchange {
         book.can_fill(&self.orders.arena, order.side, order.price, order.quantity.0)
     }
 
+    /// A replace that needs that version of the rulebook.
     pub(crate) fn replace_order<S: EventSink>(
         &mut self,
         request: &Request,
         replace: &ReplaceOrder,
+        version: u32,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
         let handle = self.orders.find(request.session, &replace.order).ok_or(RejectReason::UnknownOrder)?;
@@ -209,7 +213,7 @@ impl Exchange {
         if replace.side.is_some_and(|side| side != order.side) {
             return Err(RejectReason::SideMismatch);
         }
-        if !self.is_plain(request.session, order.instrument, version::of_replace(replace)) {
+        if !self.is_plain(request.session, order.instrument, version) {
             return self.replace_special(request, handle, replace, out);
         }
         self.check_trading(order.instrument, out)?;
@@ -237,7 +241,7 @@ impl Exchange {
         if let Some(name) = request.name {
             self.orders.rename(handle, name);
         }
-        out.emit(Event::Replaced(Replaced {
+        out.emit_inline(Event::Replaced(Replaced {
             to: self.sessions.report(request.session),
             request_id: request.id,
             order_id: order.order_id,
@@ -270,7 +274,7 @@ impl Exchange {
         let reduction = order.leaves - leaves;
         order.leaves = leaves;
         if reduction > 0 {
-            out.emit(Event::Reduced(Reduced {
+            out.emit_inline(Event::Reduced(Reduced {
                 order_id: order.order_id,
                 price: order.price,
                 quantity: Quantity(reduction),
@@ -293,7 +297,7 @@ impl Exchange {
         let order = *self.orders.arena.get(handle);
         let instrument = self.instruments.get_mut(order.instrument);
         self.levels -= u32::from(instrument.book.unlink(&mut self.orders.arena, handle));
-        out.emit(Event::Reduced(Reduced {
+        out.emit_inline(Event::Reduced(Reduced {
             order_id: order.order_id,
             price: order.price,
             quantity: Quantity(order.leaves),
@@ -334,7 +338,7 @@ impl Exchange {
         self.levels += u32::from(instrument.book.append(&mut self.orders.arena, handle));
         debug_assert!(!instrument.book.is_crossed(), "what could trade has traded");
         let order = self.orders.arena.get(handle);
-        out.emit(Event::Added(Added {
+        out.emit_inline(Event::Added(Added {
             order_id: order.order_id,
             price: order.price,
             quantity: Quantity(order.leaves),
@@ -373,9 +377,13 @@ impl Exchange {
                 instrument: id,
                 taker_side: Some(taker.side),
             };
-            out.emit(Event::Executed(taker.execution(self.sessions.report(taker.session), &trade)));
-            out.emit(Event::Executed(maker_execution(self.sessions.report(maker.session), &maker, &trade)));
-            out.emit(Event::Trade(trade));
+            out.emit_inline(Event::Executed(taker.execution(self.sessions.report(taker.session), &trade)));
+            out.emit_inline(Event::Executed(maker_execution(
+                self.sessions.report(maker.session),
+                &maker,
+                &trade,
+            )));
+            out.emit_inline(Event::Trade(trade));
             if maker.leaves == 0 {
                 self.levels -= u32::from(instrument.book.pop_front(&mut self.orders.arena, maker_side));
                 self.orders.retire(&mut self.sessions, handle);

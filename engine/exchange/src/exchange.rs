@@ -235,8 +235,9 @@ impl Exchange {
         match &command.body {
             Body::NewOrder(order) => {
                 self.name(&mut request, order.cl_ord_id.as_ref())?;
-                self.offered(version::of_order(order))?;
-                self.new_order(&request, order, out)
+                let version = version::of_order(order);
+                self.offered(version)?;
+                self.new_order(&request, order, version, out)
             }
             Body::CancelOrder(cancel) => {
                 self.name(&mut request, cancel.cl_ord_id.as_ref())?;
@@ -244,8 +245,9 @@ impl Exchange {
             }
             Body::ReplaceOrder(replace) => {
                 self.name(&mut request, replace.cl_ord_id.as_ref())?;
-                self.offered(version::of_replace(replace))?;
-                self.replace_order(&request, replace, out)
+                let version = version::of_replace(replace);
+                self.offered(version)?;
+                self.replace_order(&request, replace, version, out)
             }
             Body::OrderStatus(status) => {
                 self.name(&mut request, None)?;

@@ -44,7 +44,7 @@ impl Orders {
     }
 
     /// Takes in an order that will rest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, sessions: &mut Sessions, order: Order, name: Option<Handle>) -> Handle {
         let session = order.session;
         let handle = self.admit_unlisted(order);
@@ -56,7 +56,7 @@ impl Orders {
     }
 
     /// Takes in an order without putting it into its session's list.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_unlisted(&mut self, order: Order) -> Handle {
         let hash = KeyHash::of_order(order.session, order.client_order_id.0);
         let handle = self.arena.allocate(order);

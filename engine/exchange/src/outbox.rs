@@ -33,8 +33,15 @@ impl<'a, S: EventSink> Outbox<'a, S> {
         Self { sink, sequence, log_time, hash }
     }
 
-    #[inline]
+    /// Emits an event. Not inlined: it is asked for in many places, and few of them are on every plain order's way.
+    #[inline(never)]
     pub(crate) fn emit(&mut self, event: Event) {
+        self.emit_inline(event);
+    }
+
+    /// Emits an event on a plain order's way: where its kind is known, its hash is a dozen instructions in line.
+    #[inline(always)]
+    pub(crate) fn emit_inline(&mut self, event: Event) {
         fold_event(&mut self.hash, &event);
         self.sink.emit(Output { sequence: self.sequence, log_time: self.log_time, event });
     }

@@ -586,16 +586,25 @@ impl OrderFlags {
     #[must_use]
     #[inline]
     pub fn to_byte(self) -> u8 {
-        u8::from(self.post_only)
-            | (u8::from(self.slide) << 1)
-            | (u8::from(self.hidden) << 2)
-            | (u8::from(self.reduce_only) << 3)
+        // The lowest bits of the four bytes are moved together by one multiplication.
+        ((self.bytes().wrapping_mul(0x0102_0408) >> 24) & 0xf) as u8
     }
 
     /// Whether only version 1 of the rulebook's flags are set.
     #[must_use]
     #[inline]
     pub fn is_plain(self) -> bool {
-        !self.slide && !self.hidden && !self.reduce_only
+        self.bytes() <= 1
+    }
+
+    /// One byte of 0 or 1 for each, the first one lowest.
+    #[inline]
+    fn bytes(self) -> u32 {
+        u32::from_le_bytes([
+            self.post_only.into(),
+            self.slide.into(),
+            self.hidden.into(),
+            self.reduce_only.into(),
+        ])
     }
 }
