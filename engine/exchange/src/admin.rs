@@ -206,8 +206,8 @@ impl Exchange {
         for &place in &places {
             self.expire_day_orders(place, out);
         }
-        self.settle_day(out);
         self.follow(out);
+        self.settle_day(out);
         self.admin_done(request, FrameKind::EndOfDay, InstrumentId(0), out);
         self.trading_day = TradingDay(self.trading_day.0.saturating_add(1));
         for &place in &places {

@@ -265,6 +265,10 @@ impl Exchange {
         let levels_full = self.levels >= self.capacities.levels;
         let rests = match order.order_type {
             OrderType::Market => options::is_for_auction(order.time_in_force),
+            // Without an opposite price they expire.
+            OrderType::MarketToLimit | OrderType::MarketProtected => {
+                rests_at.is_some() && options::may_rest(order.time_in_force)
+            }
             _ => options::may_rest(order.time_in_force),
         };
         if !(orders_full || levels_full) || !(waits || rests) {
