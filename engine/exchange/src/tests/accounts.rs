@@ -361,6 +361,18 @@ fn accounts_and_instruments_answer_questions() {
 }
 
 #[test]
+fn there_are_a_thousand_currencies_at_most() {
+    let mut till = Till::new();
+    for number in 2..1_000 {
+        till.admin(Body::PutCurrency(currency(&format!("C{number}")), 2));
+    }
+    let one_more = Body::PutCurrency(currency("C1000"), 2);
+    assert_eq!(till.refused(0, one_more), RejectReason::AccountsFull);
+    till.admin(Body::PutCurrency(currency("C999"), 2));
+    till.check_round_trip();
+}
+
+#[test]
 fn the_older_rulebook_has_no_accounts() {
     let mut exchange = Exchange::new();
     let bodies = [
