@@ -1,11 +1,13 @@
 //! Events in the words of the scenario language, and the comparison of an expected line with an event.
 
 use protocol::{
-    ClOrdId, ClientOrderId, Event, InstrumentId, Liquidity, OrderFlags, Price, Quantity, Recipient,
-    RequestId, SessionId, Side,
+    ClOrdId, ClientOrderId, Event, InstrumentId, OrderFlags, Price, Quantity, Recipient, RequestId, SessionId,
 };
 
 use super::world::World;
+
+mod rules;
+mod venue;
 
 /// What an event says: `WHO KIND [ORDER] [QUANTITY@PRICE] [name=value ...] [word ...]`.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +22,8 @@ pub(super) struct Facts {
 }
 
 /// Kinds of the venue's own events that are compared only where a block names one of them.
-pub(super) const QUIET: [&str; 5] = ["added", "reduced", "trade", "defined", "checkpoint"];
+pub(super) const QUIET: [&str; 8] =
+    ["added", "reduced", "trade", "defined", "checkpoint", "configured", "indicative", "settled"];
 
 impl Facts {
     fn new(who: impl Into<String>, kind: &'static str) -> Self {
@@ -32,11 +35,14 @@ impl Facts {
         self
     }
 
-    fn amount(mut self, quantity: Quantity, price: Option<Price>) -> Self {
-        self.amount = Some(match price {
-            Some(price) => format!("{quantity}@{price}"),
-            None => format!("{quantity}@market"),
-        });
+    fn amount(self, quantity: Quantity, price: Option<Price>) -> Self {
+        self.amount_or(quantity, price, "none")
+    }
+
+    /// A quantity at a price, or at a word where there is no price.
+    fn amount_or(mut self, quantity: Quantity, price: Option<Price>, word: impl ToString) -> Self {
+        let price = price.map_or_else(|| word.to_string(), |price| price.to_string());
+        self.amount = Some(format!("{quantity}@{price}"));
         self
     }
 
@@ -45,8 +51,18 @@ impl Facts {
         self
     }
 
+    /// An option that says `none` where there is nothing.
+    fn maybe(self, name: &'static str, value: Option<impl ToString>) -> Self {
+        self.option(name, value.map_or_else(|| "none".to_string(), |value| value.to_string()))
+    }
+
     fn word(mut self, word: impl ToString) -> Self {
         self.words.push(word.to_string());
+        self
+    }
+
+    fn words(mut self, words: impl Iterator<Item = &'static str>) -> Self {
+        self.words.extend(words.map(str::to_string));
         self
     }
 
@@ -101,10 +117,11 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
         Event::Named(_) => return None,
         Event::Accepted(e) => Facts::new(world.name_of(e.to.session), "accepted")
             .order(world, e.to.session, ClientOrderId(e.request_id.0))
-            .amount(e.quantity, e.price)
+            .amount_or(e.quantity, e.price, e.order_type)
             .word(e.side)
+            .word(e.order_type)
             .word(e.time_in_force)
-            .word(flags(e.flags))
+            .words(flags(e.flags))
             .option("account", e.account)
             .option("order", e.order_id)
             .on(world, e.instrument)
@@ -121,7 +138,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .order(world, e.to.session, e.client_order_id)
             .amount(e.last_quantity, Some(e.last_price))
             .word(e.side)
-            .word(if e.liquidity == Liquidity::Maker { "maker" } else { "taker" })
+            .word(e.liquidity)
             .option("leaves", e.leaves_quantity)
             .option("cum", e.cum_quantity)
             .option("trade", e.trade_id)
@@ -166,6 +183,7 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .amount(e.leaves_quantity, e.price)
             .word(e.side)
             .word(e.status)
+            .maybe("stop", e.stop_price)
             .option("cum", e.cum_quantity)
             .on(world, e.instrument)
             .report(e.to, e.request_id),
@@ -173,7 +191,10 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
             .option("orders", e.orders)
             .report(e.to, e.request_id),
         Event::AdminDone(e) => Facts::new(world.name_of(e.to.session), "done").report(e.to, e.request_id),
-        other => venue_facts(world, other),
+        other => match rules::facts(world, other) {
+            Some(facts) => facts,
+            None => venue::facts(world, other),
+        },
     };
     Some(match text {
         Some(text) => facts.option("text", text),
@@ -181,44 +202,13 @@ pub(super) fn facts(world: &World, event: &Event, text: Option<ClOrdId>) -> Opti
     })
 }
 
-fn venue_facts(world: &World, event: &Event) -> Facts {
-    let venue = |kind| Facts::new("venue", kind);
-    match event {
-        Event::Added(e) => {
-            venue("added").amount(e.quantity, Some(e.price)).word(e.side).option("order", e.order_id)
-        }
-        Event::Reduced(e) => venue("reduced")
-            .amount(e.quantity, Some(e.price))
-            .word(e.side)
-            .word(if e.gone { "gone" } else { "stays" })
-            .option("order", e.order_id),
-        Event::Trade(e) => venue("trade")
-            .amount(e.quantity, Some(e.price))
-            .word(e.taker_side.map_or("auction", Side::name))
-            .option("maker", e.maker_order_id)
-            .option("taker", e.taker_order_id)
-            .option("trade", e.trade_id),
-        Event::PhaseChanged(instrument, phase) => {
-            venue("phase").word(world.symbol_of(*instrument)).word(phase)
-        }
-        Event::InstrumentDefined(e) => venue("defined").word(e.symbol),
-        Event::UserDefined(e) => venue("defined").word(e.name),
-        Event::LoggedIn(e) => Facts::new(world.name_of(e.session), "logged-in")
-            .option("day", e.trading_day)
-            .option("last", e.last_report)
-            .option("highest", e.highest_request_id)
-            .option("connection", e.connection),
-        Event::LoginRefused(e) => Facts::new(world.name_of(e.session), "login-refused").word(e.reason),
-        Event::ConnectionEnded(session, connection, reason) => {
-            Facts::new(world.name_of(*session), "ended").word(reason).option("connection", connection)
-        }
-        Event::DayStarted(day) => venue("day").word(day),
-        Event::Checkpoint(_) => venue("checkpoint"),
-        Event::Skipped(_) => venue("skipped"),
-        _ => venue("other"),
-    }
-}
-
-fn flags(flags: OrderFlags) -> &'static str {
-    if flags.post_only { "post-only" } else { "plain" }
+fn flags(flags: OrderFlags) -> impl Iterator<Item = &'static str> {
+    let names = [
+        (flags == OrderFlags::default(), "plain"),
+        (flags.post_only, "post-only"),
+        (flags.slide, "slide"),
+        (flags.hidden, "hidden"),
+        (flags.reduce_only, "reduce-only"),
+    ];
+    names.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
 }

@@ -1,15 +1,18 @@
 //! Commands in the words of the scenario language, with numbers for all names: what a failing stream is printed as.
 
 use protocol::{
-    Body, CancelOrder, Command, MassCancel, NewOrder, OrderKey, ReplaceOrder, Role, SessionId, UserDefinition,
+    Body, CancelOrder, Command, MassCancel, MassQuote, NewOrder, OrderKey, QuoteSide, ReplaceOrder, Role,
+    SelfTrade, SessionId, Terms, UserDefinition,
 };
 
 use super::world::START;
 
+mod rules;
+
 /// A stream as a scenario. Passwords are left out: no rule depends on them.
 #[must_use]
 pub fn stream_text(commands: &[Command]) -> String {
-    let mut text = String::from("scenario shrunk stream\n");
+    let mut text = String::from("scenario shrunk stream\nrulebook 1\n");
     let mut time = START;
     for command in commands {
         let stamp = command.timestamp.0;
@@ -41,10 +44,8 @@ fn body_text(command: &Command) -> String {
         Body::CancelOrder(CancelOrder { order, side, cl_ord_id }) => {
             format!("cancel {}{}{}", key(order), word(*side), option("text", *cl_ord_id))
         }
-        Body::ReplaceOrder(ReplaceOrder { order, side, price, quantity, cl_ord_id, .. }) => {
-            let price = price.map_or_else(|| "market".to_string(), |price| price.to_string());
-            format!("replace {} {quantity}@{price}{}{}", key(order), word(*side), option("text", *cl_ord_id))
-        }
+        Body::ReplaceOrder(replace) => replace_text(replace),
+        Body::MassQuote(quote) => quote_text(command, quote),
         Body::MassCancel(MassCancel { session, instrument, side }) => format!(
             "mass-cancel of=#{session}{}{}",
             instrument.map_or_else(String::new, |id| format!(" on=#{id}")),
@@ -77,25 +78,79 @@ fn body_text(command: &Command) -> String {
         Body::SetPhase(instrument, phase) => format!("phase #{instrument} {phase}"),
         Body::PutUser(user) => user_text(user),
         Body::DisconnectUser(session) => format!("disconnect-user #{session}"),
-        other => format!("{other:?}"),
+        body => rules::text(body),
     }
 }
 
 fn new_text(command: &Command, order: &NewOrder) -> String {
-    let price = order.price.map_or_else(|| "market".to_string(), |price| price.to_string());
+    let price = order.price.map_or_else(|| order.order_type.to_string(), |price| price.to_string());
+    let flags = order.flags;
+    let flag = |is_set, name| if is_set { name } else { "" };
     format!(
-        "new #{} {} {}@{price} {}{} on=#{}{}{}{}{}{}",
+        "new #{} {} {}@{price} {}{}{}{}{} on=#{}{}{}{}",
         command.request_id,
         order.side,
         order.quantity,
         order.time_in_force,
-        if order.flags.post_only { " post-only" } else { "" },
+        flag(flags.post_only, " post-only"),
+        flag(flags.slide, " slide"),
+        flag(flags.hidden, " hidden"),
+        flag(flags.reduce_only, " reduce-only"),
         order.instrument,
         option("account", Some(order.account).filter(|account| account.0 != 0)),
         option("text", order.cl_ord_id),
-        option("stop", order.terms.stop_price()),
-        option("display", order.terms.display()),
-        option("expire", order.terms.expire_time()),
+        terms_text(&order.terms),
+    )
+}
+
+fn terms_text(terms: &Terms) -> String {
+    [
+        option("stop", terms.stop_price()),
+        option("trail", terms.trail()),
+        option("display", terms.display()),
+        option("high", terms.display_high()),
+        option("expire", terms.expire_time()),
+        option("minimum", terms.minimum()),
+        option("peg", terms.peg().map(|peg| format!("{}{:+}", peg.reference, peg.offset))),
+        option("stp", terms.self_trade().map(self_trade)),
+        option("oco", terms.oco()),
+        option("parent", terms.parent().map(|id| format!("#{id}"))),
+    ]
+    .concat()
+}
+
+fn self_trade(self_trade: SelfTrade) -> String {
+    format!("{}:{}", self_trade.group, self_trade.action)
+}
+
+fn replace_text(replace: &ReplaceOrder) -> String {
+    let price = replace.price.map_or_else(|| "market".to_string(), |price| price.to_string());
+    format!(
+        "replace {} {}@{price}{}{}{}{}",
+        key(&replace.order),
+        replace.quantity,
+        word(replace.side),
+        option("stop", replace.stop_price),
+        option("display", replace.display),
+        option("text", replace.cl_ord_id)
+    )
+}
+
+fn quote_text(command: &Command, quote: &MassQuote) -> String {
+    let side = |name: &str, side: &Option<QuoteSide>| {
+        side.as_ref().map_or_else(String::new, |side| {
+            let entries = side.entries().iter().map(|entry| format!(" {}@{}", entry.lots, entry.ticks));
+            format!(" {name}{}", entries.collect::<String>())
+        })
+    };
+    format!(
+        "quote #{} on=#{} base={}{}{}{}",
+        command.request_id,
+        quote.instrument,
+        quote.base,
+        option("account", Some(quote.account).filter(|account| account.0 != 0)),
+        side("bids", &quote.bids),
+        side("asks", &quote.asks),
     )
 }
 

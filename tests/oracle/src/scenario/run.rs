@@ -2,11 +2,16 @@
 
 use std::fmt;
 
-use protocol::{Event, Price, Side};
+use protocol::Event;
 
-use super::facts::{Facts, QUIET, facts};
-use super::world::{World, parse};
+use super::expect::check_events;
+use super::facts::{Facts, facts};
+use super::words::parse;
+use super::world::World;
 use crate::duel::Duel;
+
+/// What a scenario begins with that doesn't begin with the rules of version 1.
+const NEWEST_RULES: &str = "rulebook 2";
 
 /// A scenario is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,22 +41,32 @@ struct Step<'a> {
 /// scenarios there are.
 ///
 /// # Errors
-/// The first line that is wrong or does not come true.
-pub fn run_text(file: &str, text: &str) -> Result<usize, ScenarioError> {
-    let steps = read(text).map_err(|(line, what)| ScenarioError { file: file.to_string(), line, what })?;
-    let mut scenarios = 0;
-    for round_trips in [false, true] {
-        scenarios = 0;
-        let mut stage = Stage { world: World::default(), duel: Duel::new(None), round_trips, begun: false };
-        for step in &steps {
-            scenarios += usize::from(step.text.starts_with("scenario "));
-            stage.step(step).map_err(|what| {
+/// Of each scenario that does not come true the first line that is wrong; of a text that can't be read that line alone.
+pub fn run_text(file: &str, text: &str) -> Result<usize, Vec<ScenarioError>> {
+    let error = |line, what| ScenarioError { file: file.to_string(), line, what };
+    let steps = read(text).map_err(|(line, what)| vec![error(line, what)])?;
+    let is_title = |step: &Step<'_>| step.text.starts_with("scenario ");
+    if let Some(step) = steps.first().filter(|step| !is_title(step)) {
+        return Err(vec![error(step.line, "a file begins with a scenario's title".to_string())]);
+    }
+    let (mut scenarios, mut errors) = (0, Vec::new());
+    for scenario in steps.chunk_by(|_, next| !is_title(next)) {
+        scenarios += 1;
+        for round_trips in [false, true] {
+            if let Err((line, what)) = run_scenario(scenario, round_trips) {
                 let with = if round_trips { " (with an export and import after every step)" } else { "" };
-                ScenarioError { file: file.to_string(), line: step.line, what: format!("{what}{with}") }
-            })?;
+                errors.push(error(line, format!("{what}{with}")));
+                break;
+            }
         }
     }
-    Ok(scenarios)
+    if errors.is_empty() { Ok(scenarios) } else { Err(errors) }
+}
+
+fn run_scenario(steps: &[Step<'_>], round_trips: bool) -> Result<(), (usize, String)> {
+    let mut stage =
+        Stage { world: World::default(), duel: Duel::new(None), round_trips, rules_in_force: false };
+    steps.iter().try_for_each(|step| stage.step(step).map_err(|what| (step.line, what)))
 }
 
 fn read(text: &str) -> Result<Vec<Step<'_>>, (usize, String)> {
@@ -75,24 +90,24 @@ fn read(text: &str) -> Result<Vec<Step<'_>>, (usize, String)> {
     Ok(steps)
 }
 
-struct Stage {
-    world: World,
-    duel: Duel,
+pub(super) struct Stage {
+    pub(super) world: World,
+    pub(super) duel: Duel,
     round_trips: bool,
-    begun: bool,
+    /// Not yet only until the first step says whether the newest rules are in force.
+    rules_in_force: bool,
 }
 
 impl Stage {
     fn step(&mut self, step: &Step<'_>) -> Result<(), String> {
         let (verb, rest) = step.text.split_once(' ').unwrap_or((step.text, ""));
         if verb == "scenario" {
-            let round_trips = self.round_trips;
-            *self = Self { world: World::default(), duel: Duel::new(None), round_trips, begun: true };
             return no_expectation(step);
         }
-        if !self.begun {
-            return Err("a file begins with a scenario's title".to_string());
+        if !self.rules_in_force && step.text != "rulebook 1" {
+            self.act(NEWEST_RULES, 1, &[])?;
         }
+        self.rules_in_force = true;
         match verb {
             "clock" => {
                 self.world.move_clock(rest.trim())?;
@@ -103,6 +118,7 @@ impl Stage {
                 no_expectation(step)
             }
             "book" => self.check_book(rest.trim(), &step.expected),
+            "balances" | "positions" => self.check_account(verb, rest.trim(), &step.expected),
             "repeat" => {
                 let (times, text) = rest.split_once(' ').ok_or("repeat TIMES STEP")?;
                 let times: usize = parse(times, "number of times")?;
@@ -113,6 +129,12 @@ impl Stage {
     }
 
     fn act(&mut self, text: &str, times: usize, expected: &[&str]) -> Result<(), String> {
+        let events = self.events(text, times)?;
+        check_events(&events, expected)
+    }
+
+    /// What happens when a step is done so many times, with every check of the duel.
+    pub(super) fn events(&mut self, text: &str, times: usize) -> Result<Vec<Facts>, String> {
         let mut events: Vec<Facts> = Vec::new();
         for _ in 0..times {
             for command in self.world.commands(text)? {
@@ -131,48 +153,7 @@ impl Stage {
         if self.round_trips {
             self.duel.round_trip().map_err(|mismatch| mismatch.what)?;
         }
-        check_events(&events, expected)
-    }
-
-    /// Compares a book: for each side its levels from the best on, `SIDE PRICE: USER.LABEL QUANTITY, ...`.
-    fn check_book(&self, symbol: &str, expected: &[&str]) -> Result<(), String> {
-        let instrument = self.world.instrument(symbol)?;
-        let mut lines: Vec<(Side, Price, Vec<String>)> = Vec::new();
-        self.duel.exchange().for_each_order(|order| {
-            let Some(order_price) = order.price.filter(|_| order.instrument == instrument) else { return };
-            let label = self.world.labels_of(order.session, order.client_order_id).swap_remove(0);
-            let text = format!("{}.{label} {}", self.world.name_of(order.session), order.leaves_quantity);
-            match lines.last_mut() {
-                Some((side, price, orders)) if (*side, *price) == (order.side, order_price) => {
-                    orders.push(text)
-                }
-                _ => lines.push((order.side, order_price, vec![text])),
-            }
-        });
-        let side = |wanted: Side| -> Vec<String> {
-            lines
-                .iter()
-                .filter(|(side, ..)| *side == wanted)
-                .map(|(side, price, orders)| format!("{side} {price}: {}", orders.join(", ")))
-                .collect()
-        };
-        let wanted: Vec<&str> = expected.iter().copied().filter(|line| *line != "empty").collect();
-        for (name, actual) in [("buy", side(Side::Buy)), ("sell", side(Side::Sell))] {
-            let wanted: Vec<String> = wanted
-                .iter()
-                .filter(|line| line.split_whitespace().next() == Some(name))
-                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .collect();
-            if wanted != actual {
-                let list =
-                    |lines: &[String]| lines.iter().map(|line| format!("\n  {line}")).collect::<String>();
-                return Err(format!("expected{}\ngot{}", list(&wanted), list(&actual)));
-            }
-        }
-        match wanted.iter().find(|line| !line.starts_with("buy ") && !line.starts_with("sell ")) {
-            None => Ok(()),
-            Some(line) => Err(format!("{line:?} is no level of a book")),
-        }
+        Ok(events)
     }
 }
 
@@ -180,49 +161,5 @@ fn no_expectation(step: &Step<'_>) -> Result<(), String> {
     match step.expected.first() {
         None => Ok(()),
         Some(line) => Err(format!("{line:?}: nothing can be expected of this step")),
-    }
-}
-
-/// Where nothing is expected, nothing may be refused. Counts alone are compared alone; else the lines must be all events,
-/// in their order, but for quiet ones of kinds that no line names.
-fn check_events(events: &[Facts], expected: &[&str]) -> Result<(), String> {
-    let all = || events.iter().map(|event| format!("\n  {}", event.text())).collect::<String>();
-    if expected.is_empty() {
-        let refused = events.iter().find(|event| event.kind == "rejected" || event.kind == "login-refused");
-        return refused.map_or(Ok(()), |event| Err(format!("unexpected: {}", event.text())));
-    }
-    let (counts, lines): (Vec<&str>, Vec<&str>) =
-        expected.iter().partition(|line| line.starts_with("count "));
-    for count in &counts {
-        let words: Vec<&str> = count.split_whitespace().collect();
-        let [_, who, kind, number] = words[..] else {
-            return Err(format!("{count:?} is not: count WHO KIND NUMBER"));
-        };
-        let found = events.iter().filter(|event| event.who == who && event.kind == kind).count();
-        if found != parse::<usize>(number, "count")? {
-            return Err(format!("expected {number} times {who} {kind}, got {found}"));
-        }
-    }
-    if lines.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<&str> = lines.into_iter().filter(|line| *line != "nothing").collect();
-    let named = |kind: &str| lines.iter().any(|line| line.split_whitespace().nth(1) == Some(kind));
-    let audible: Vec<&Facts> =
-        events.iter().filter(|event| !QUIET.contains(&event.kind) || named(event.kind)).collect();
-    for (number, line) in lines.iter().enumerate() {
-        match audible.get(number) {
-            Some(event) if event.agree_with(line) => {}
-            Some(event) => {
-                return Err(format!("expected {line}\n     got {}\nof all events:{}", event.text(), all()));
-            }
-            None => return Err(format!("expected {line}\n     got nothing more\nof all events:{}", all())),
-        }
-    }
-    match audible.get(lines.len()) {
-        None => Ok(()),
-        Some(event) => {
-            Err(format!("expected nothing more\n     got {}\nof all events:{}", event.text(), all()))
-        }
     }
 }

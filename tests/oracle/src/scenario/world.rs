@@ -4,84 +4,26 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    AccountId, Body, CancelOrder, Capacities, ClOrdId, ClientOrderId, Command, ConnectionId, Credential,
-    DecodeError, EndReason, InstrumentDefinition, InstrumentId, LoginRequest, MassCancel, NewOrder,
-    OrderFlags, OrderKey, OrderStatusRequest, OrderType, Phase, Price, Quantity, ReplaceOrder, RequestId,
-    Role, Sequence, SessionId, Side, Symbol, Terms, Tick, TimeInForce, Timestamp, TradingDay, UserDefinition,
-    UserName,
+    Body, ClientOrderId, Command, ConnectionId, DecodeError, EndReason, InstrumentId, LoginRequest, OrderKey,
+    OrderStatusRequest, RequestId, SessionId, Timestamp, TradingDay,
 };
+
+use super::orders::entries;
+use super::words::{Words, nanoseconds, parse, text_id};
 
 /// Unix time at which scenarios begin, in nanoseconds.
 pub(super) const START: u64 = 1_700_000_000_000_000_000;
 
-/// The words after a verb: plain ones, and options `name=value`.
-struct Words<'a> {
-    plain: std::collections::VecDeque<&'a str>,
-    options: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Words<'a> {
-    fn new(text: &'a str) -> Self {
-        let (mut plain, mut options) = (std::collections::VecDeque::new(), BTreeMap::new());
-        for word in text.split_whitespace() {
-            match word.split_once('=') {
-                Some((name, value)) if !word.starts_with('"') => {
-                    options.insert(name, value);
-                }
-                _ => plain.push_back(word),
-            }
-        }
-        Self { plain, options }
-    }
-
-    fn word(&mut self, what: &str) -> Result<&'a str, String> {
-        self.plain.pop_front().ok_or_else(|| format!("{what} is missing"))
-    }
-
-    fn option(&mut self, name: &str) -> Option<&'a str> {
-        self.options.remove(name)
-    }
-
-    fn number<T: std::str::FromStr>(&mut self, name: &str) -> Result<Option<T>, String> {
-        self.option(name).map(|value| parse(value, name)).transpose()
-    }
-
-    /// Takes a plain word out, wherever it stands.
-    fn flag(&mut self, name: &str) -> bool {
-        let found = self.plain.iter().position(|word| *word == name);
-        found.is_some_and(|at| self.plain.remove(at).is_some())
-    }
-
-    /// Takes out the first plain word that is one of an enumeration's names.
-    fn named<T>(&mut self, from_name: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (at, value) =
-            self.plain.iter().enumerate().find_map(|(at, word)| Some((at, from_name(word)?)))?;
-        self.plain.remove(at);
-        Some(value)
-    }
-
-    fn done(self) -> Result<(), String> {
-        match (self.plain.front(), self.options.keys().next()) {
-            (None, None) => Ok(()),
-            (Some(word), _) | (None, Some(word)) => Err(format!("{word:?} means nothing here")),
-        }
-    }
-}
-
-pub(super) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text:?} is no {what}"))
-}
-
 /// Names and labels of a scenario.
 #[derive(Clone, Debug)]
 pub struct World {
-    users: BTreeMap<String, SessionId>,
-    symbols: BTreeMap<String, InstrumentId>,
+    pub(super) users: BTreeMap<String, SessionId>,
+    pub(super) symbols: BTreeMap<String, InstrumentId>,
     labels: BTreeMap<(SessionId, String), ClientOrderId>,
     last_ids: BTreeMap<SessionId, u64>,
     connections: BTreeMap<SessionId, ConnectionId>,
     next_connection: u32,
-    default_instrument: InstrumentId,
+    pub(super) default_instrument: InstrumentId,
     time: u64,
 }
 
@@ -114,7 +56,7 @@ impl World {
         let mut words = Words::new(rest);
         let verb = words.word("what to do")?;
         if verb == "users" {
-            let names: Vec<&str> = words.plain.drain(..).collect();
+            let names = words.rest();
             words.done()?;
             let mut commands = Vec::new();
             for name in names {
@@ -128,7 +70,8 @@ impl World {
         let body = self.body(session, verb, &mut words, connection, id)?;
         words.done()?;
         let is_request = !matches!(body, Body::Login(_) | Body::Logout | Body::Disconnect(_));
-        let id = if is_request { self.use_id(session, id) } else { id.unwrap_or(0) };
+        let more = if let Body::MassQuote(quote) = &body { entries(quote).saturating_sub(1) } else { 0 };
+        let id = if is_request { self.use_id(session, id, more) } else { id.unwrap_or(0) };
         let connection = connection.or(self.connections.get(&session).copied()).unwrap_or(ConnectionId(0));
         Ok(vec![Command {
             session,
@@ -204,15 +147,42 @@ impl World {
         if labels.is_empty() { vec![format!("#{id}")] } else { labels }
     }
 
-    fn use_id(&mut self, session: SessionId, id: Option<u64>) -> u64 {
+    /// The id that the session's next request has, where it sets none.
+    pub(super) fn next_id(&self, session: SessionId) -> u64 {
+        self.last_ids.get(&session).copied().unwrap_or(0).saturating_add(1)
+    }
+
+    /// Uses up an id, and so many more behind it.
+    fn use_id(&mut self, session: SessionId, id: Option<u64>, more: u64) -> u64 {
+        let id = id.unwrap_or(self.next_id(session));
         let last = self.last_ids.entry(session).or_default();
-        let id = id.unwrap_or(last.saturating_add(1));
-        *last = id.max(*last);
+        *last = id.saturating_add(more).max(*last);
         id
     }
 
+    /// Gives an order a label; one by number has none.
+    pub(super) fn label(&mut self, session: SessionId, label: &str, id: u64) {
+        if !label.starts_with('#') {
+            self.labels.insert((session, label.to_string()), ClientOrderId(id));
+        }
+    }
+
+    /// The instrument of the option `on`, else the first one.
+    pub(super) fn instrument_option(&self, words: &mut Words<'_>) -> Result<InstrumentId, String> {
+        words.option("on").map_or(Ok(self.default_instrument), |symbol| self.instrument(symbol))
+    }
+
+    /// A time: `+5s` from now, or nanoseconds since the Unix epoch.
+    pub(super) fn moment(&self, text: &str) -> Result<Timestamp, String> {
+        Ok(Timestamp(match text.as_bytes().first() {
+            Some(b'+') => self.time.saturating_add(nanoseconds(&text[1..])?),
+            Some(b'-') => self.time.saturating_sub(nanoseconds(&text[1..])?),
+            _ => parse(text, "time")?,
+        }))
+    }
+
     /// The order that a word names: a label, `user.label`, `#number` or `"text"`.
-    fn order(&self, session: SessionId, word: &str) -> Result<OrderKey, String> {
+    pub(super) fn order(&self, session: SessionId, word: &str) -> Result<OrderKey, String> {
         if let Some(text) = word.strip_prefix('"') {
             return Ok(OrderKey::Text(text_id(text.trim_end_matches('"'))?));
         }
@@ -237,29 +207,10 @@ impl World {
     ) -> Result<Body, String> {
         Ok(match verb {
             "new" => Body::NewOrder(self.new_order(session, words, id)?),
-            "cancel" => Body::CancelOrder(CancelOrder {
-                order: self.order(session, words.word("the order")?)?,
-                side: words.named(Side::from_name),
-                cl_ord_id: words.option("text").map(text_id).transpose()?,
-            }),
-            "replace" => {
-                let order = self.order(session, words.word("the order")?)?;
-                let (quantity, price) = quantity_and_price(words.word("QUANTITY@PRICE")?)?;
-                Body::ReplaceOrder(ReplaceOrder {
-                    order,
-                    side: words.named(Side::from_name),
-                    price,
-                    quantity,
-                    stop_price: None,
-                    display: None,
-                    cl_ord_id: words.option("text").map(text_id).transpose()?,
-                })
-            }
-            "mass-cancel" => Body::MassCancel(MassCancel {
-                session: words.option("of").map_or(Ok(session), |name| self.session(name))?,
-                instrument: words.option("on").map(|symbol| self.instrument(symbol)).transpose()?,
-                side: words.named(Side::from_name),
-            }),
+            "cancel" => Body::CancelOrder(self.cancel_order(session, words)?),
+            "replace" => Body::ReplaceOrder(self.replace_order(session, words)?),
+            "mass-cancel" => Body::MassCancel(self.mass_cancel(session, words)?),
+            "quote" => Body::MassQuote(self.mass_quote(session, words, id)?),
             "status" => Body::OrderStatus(OrderStatusRequest {
                 order: self.order(session, words.word("the order")?)?,
             }),
@@ -272,140 +223,10 @@ impl World {
             }
             "logout" => Body::Logout,
             "disconnect" => Body::Disconnect(words.named(EndReason::from_name).unwrap_or(EndReason::Closed)),
-            _ => self.admin_body(verb, words)?,
+            _ => match self.rules_body(verb, words)? {
+                Some(body) => body,
+                None => self.admin_body(verb, words)?,
+            },
         })
     }
-
-    fn new_order(
-        &mut self,
-        session: SessionId,
-        words: &mut Words<'_>,
-        id: Option<u64>,
-    ) -> Result<NewOrder, String> {
-        let label = words.word("the order's label")?;
-        let side = words.word("the side")?;
-        let side = Side::from_name(side).ok_or_else(|| format!("{side:?} is no side"))?;
-        let (quantity, price) = quantity_and_price(words.word("QUANTITY@PRICE")?)?;
-        let instrument = match words.option("on") {
-            Some(symbol) => self.instrument(symbol)?,
-            None => self.default_instrument,
-        };
-        if !label.starts_with('#') {
-            let last = self.last_ids.get(&session).copied().unwrap_or(0);
-            let id = ClientOrderId(id.unwrap_or(last.saturating_add(1)));
-            self.labels.insert((session, label.to_string()), id);
-        }
-        Ok(NewOrder {
-            instrument,
-            side,
-            order_type: if price.is_some() { OrderType::Limit } else { OrderType::Market },
-            time_in_force: words.named(TimeInForce::from_name).unwrap_or(TimeInForce::Day),
-            flags: OrderFlags { post_only: words.flag("post-only"), ..OrderFlags::default() },
-            price,
-            quantity,
-            account: AccountId(words.number("account")?.unwrap_or(0)),
-            cl_ord_id: words.option("text").map(text_id).transpose()?,
-            terms: Terms::default()
-                .with_stop_price(words.number("stop")?.map(Price))
-                .with_display(words.number("display")?.map(Quantity))
-                .with_expire_time(words.number("expire")?.map(Timestamp)),
-        })
-    }
-
-    fn admin_body(&mut self, verb: &str, words: &mut Words<'_>) -> Result<Body, String> {
-        Ok(match verb {
-            "instrument" => Body::PutInstrument(self.definition(words)?),
-            "phase" => {
-                let instrument = self.instrument(words.word("the instrument")?)?;
-                Body::SetPhase(instrument, words.named(Phase::from_name).ok_or("the phase is missing")?)
-            }
-            "user" => Body::PutUser(self.user(words)?),
-            "disconnect-user" => Body::DisconnectUser(self.session(words.word("the user")?)?),
-            "capacities" => {
-                let default = Capacities::default();
-                Body::SetCapacities(Capacities {
-                    orders: words.number("orders")?.unwrap_or(default.orders),
-                    levels: words.number("levels")?.unwrap_or(default.levels),
-                    cl_ord_ids: words.number("texts")?.unwrap_or(default.cl_ord_ids),
-                    sessions: words.number("sessions")?.unwrap_or(default.sessions),
-                    instruments: words.number("instruments")?.unwrap_or(default.instruments),
-                })
-            }
-            "rulebook" => {
-                let version = words.word("the version")?;
-                Body::SetRulebook(version.parse().map_err(|_| format!("{version:?} is no version"))?)
-            }
-            "end-of-day" => Body::EndOfDay,
-            "start" => Body::Start,
-            "tick" => Body::Tick(Tick { checkpoint_sequence: Sequence(0), checkpoint_hash: 0 }),
-            _ => return Err(format!("nobody can {verb:?}")),
-        })
-    }
-
-    fn definition(&mut self, words: &mut Words<'_>) -> Result<InstrumentDefinition, String> {
-        let symbol = words.word("the symbol")?;
-        let known = self.symbols.get(symbol).copied();
-        let next = self.symbols.values().map(|id| id.0).max().unwrap_or(0).saturating_add(1);
-        let instrument = words.number("number")?.map(InstrumentId).or(known).unwrap_or(InstrumentId(next));
-        self.symbols.entry(symbol.to_string()).or_insert(instrument);
-        if self.default_instrument == InstrumentId(0) {
-            self.default_instrument = instrument;
-        }
-        Ok(InstrumentDefinition {
-            instrument,
-            symbol: Symbol::new(symbol).ok_or("a symbol has 1 to 16 characters")?,
-            price_scale: words.number("price-scale")?.unwrap_or(0),
-            quantity_scale: words.number("quantity-scale")?.unwrap_or(0),
-            tick_size: Price(words.number("tick")?.unwrap_or(1)),
-            lot_size: Quantity(words.number("lot")?.unwrap_or(1)),
-            price_min: Price(words.number("min")?.unwrap_or(1)),
-            price_max: Price(words.number("max")?.unwrap_or(1_000_000)),
-            quantity_max: Quantity(words.number("quantity-max")?.unwrap_or(1_000_000)),
-        })
-    }
-
-    fn user(&mut self, words: &mut Words<'_>) -> Result<UserDefinition, String> {
-        let name = words.word("the name")?;
-        let known = self.users.get(name).copied();
-        let next = self.users.values().map(|session| session.0).max().unwrap_or(0).saturating_add(1);
-        let session = words.number("session")?.map(SessionId).or(known).unwrap_or(SessionId(next));
-        self.users.entry(name.to_string()).or_insert(session);
-        let grace = words.option("grace").map_or(Ok(0), nanoseconds)? / 1_000_000;
-        Ok(UserDefinition {
-            session,
-            name: UserName::new(name).ok_or("a name has 1 to 6 characters")?,
-            credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-            role: if words.flag("operator") { Role::Operator } else { Role::Trader },
-            enabled: !words.flag("disabled"),
-            cancel_on_disconnect: words.flag("cancel-on-disconnect"),
-            grace_ms: grace.try_into().map_err(|_| "the grace is too long")?,
-        })
-    }
-}
-
-fn text_id(text: &str) -> Result<ClOrdId, String> {
-    ClOrdId::new(text.as_bytes()).map_err(|error| error.to_string())
-}
-
-/// `10@100`, or `10@market` without a price.
-pub(super) fn quantity_and_price(text: &str) -> Result<(Quantity, Option<Price>), String> {
-    let (quantity, price) = text.split_once('@').ok_or_else(|| format!("{text:?} is no QUANTITY@PRICE"))?;
-    let price = match price {
-        "market" => None,
-        price => Some(Price(parse(price, "price")?)),
-    };
-    Ok((Quantity(parse(quantity, "quantity")?), price))
-}
-
-fn nanoseconds(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: u64 = parse(digits, "duration")?;
-    let unit: u64 = match &text[digits.len()..] {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        unit => return Err(format!("{unit:?} is no unit of time")),
-    };
-    number.checked_mul(unit).ok_or_else(|| format!("{text:?} is too long"))
 }

@@ -1,4 +1,8 @@
 //! Scenarios and random streams.
 
+mod faults;
+mod language;
+mod reach;
 mod scenarios;
+mod skips;
 mod streams;

@@ -1,38 +1,102 @@
-//! The text scenarios, and the language itself.
+//! The text scenarios, and the language itself. `RINGPIT_FILE` says which files to run, by a part of their names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use oracle::scenario::{World, run_text, stream_text};
 use oracle::stream::Generator;
-use protocol::{Body, Command, Credential};
+use protocol::{
+    Allocation, BandAction, Body, CancelReason, Command, Credential, ExpireReason, KillScope, Liquidity,
+    LoginRefusal, OrdStatus, OrderType, PegReference, Phase, PriceKind, RejectReason, RestateReason, Role,
+    SelfTradeAction, Settlement, StopTrigger, TimeInForce,
+};
 
-#[test]
-fn every_scenario_comes_true() {
+/// Names and texts of the files of scenarios.
+fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a readable folder").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .map(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("?").to_string();
+            (name, std::fs::read_to_string(&path).expect("a readable file"))
+        })
         .collect();
     files.sort();
+    files
+}
+
+#[test]
+fn every_scenario_comes_true() {
     let mut failures = Vec::new();
     let mut scenarios = 0;
-    for path in &files {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("?");
-        let text = std::fs::read_to_string(path).expect("a readable file");
-        match run_text(name, &text) {
+    let only = std::env::var("RINGPIT_FILE").unwrap_or_default();
+    for (name, text) in files().into_iter().filter(|(name, _)| name.contains(&only)) {
+        match run_text(&name, &text) {
             Ok(number) => scenarios += number,
-            Err(error) => failures.push(error.to_string()),
+            Err(errors) => failures.extend(errors.iter().map(ToString::to_string)),
         }
     }
-    println!("{scenarios} scenarios in {} files", files.len());
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    assert!(scenarios > 60, "all files are read");
+    println!("{scenarios} scenarios in files that come true");
+    assert!(failures.is_empty(), "{} scenarios do not come true:\n{}", failures.len(), failures.join("\n\n"));
+    assert!(scenarios > 60 || !only.is_empty(), "all files are read");
+}
+
+/// Every value of an enumeration must be found in some word of the lines.
+fn check_found(kind: &str, names: impl IntoIterator<Item = &'static str>, words: &BTreeSet<&str>) {
+    let missing: Vec<_> = names.into_iter().filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "no scenario has {kind} {missing:?}");
+}
+
+macro_rules! check_all_found {
+    ($words:expr, $($kind:ident except $except:expr),+) => {$(
+        let except: &[$kind] = &$except;
+        let names = $kind::ALL.iter().filter(|value| !except.contains(value)).map(|value| value.name());
+        check_found(stringify!($kind), names, $words);
+    )+};
+}
+
+#[test]
+fn every_value_of_the_rules_is_expected_of_some_scenario() {
+    let files = files();
+    let lines: Vec<&str> = files.iter().flat_map(|(_, text)| text.lines()).collect();
+    let words = |expected: bool| -> BTreeSet<&str> {
+        let lines = lines.iter().filter(|line| line.starts_with(' ') == expected);
+        lines.flat_map(|line| line.split([' ', '=', '@', ':', '+', '-'])).collect()
+    };
+    // A breach and a skip can't be made by a command, and a million accounts are more than a scenario has.
+    check_all_found!(
+        &words(true),
+        RejectReason except [RejectReason::InstrumentStopped, RejectReason::AccountsFull, RejectReason::Skipped],
+        CancelReason except [],
+        ExpireReason except [],
+        RestateReason except [],
+        OrderType except [],
+        TimeInForce except [],
+        Liquidity except [],
+        OrdStatus except [],
+        Phase except [],
+        LoginRefusal except []
+    );
+    check_all_found!(
+        &words(false),
+        Allocation except [Allocation::PriceTime],
+        StopTrigger except [StopTrigger::LastTrade],
+        BandAction except [BandAction::Reject],
+        Settlement except [Settlement::None],
+        PegReference except [],
+        SelfTradeAction except [],
+        KillScope except [],
+        PriceKind except [],
+        Role except [Role::Trader]
+    );
 }
 
 /// The text is refused, in that line and with those words.
 fn check_fails(text: &str, line: usize, words: &str) {
-    let error = run_text("test", text).expect_err("the scenario must fail");
+    let errors = run_text("test", text).expect_err("the scenario must fail");
+    let [error] = &errors[..] else { panic!("one error, not {errors:?}") };
     assert!(error.line == line && error.what.contains(words), "{error}");
 }
 
@@ -65,7 +129,7 @@ fn printed_streams_read_back_as_the_same_commands() {
         let text = stream_text(&commands);
         let mut world = World::default();
         let mut read = Vec::new();
-        for line in text.lines().skip(1) {
+        for line in text.lines().skip(2) {
             match line.strip_prefix("clock ") {
                 Some(by) => world.move_clock(by).unwrap_or_else(|error| panic!("{line}: {error}")),
                 None => read.append(
