@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use exchange::{Exchange, OrderView};
+use exchange::Exchange;
 use protocol::{Body, Checkpoint, Command, Event, Output, Sequence, SessionId, Tick};
 
+use crate::compare::{compare, live_orders};
 use crate::ledger::Ledger;
 use crate::model::{Fault, Oracle};
+use crate::shadow::Shadow;
 
 /// Engine and oracle disagree, or one of the invariants does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub struct Duel {
     exchange: Exchange,
     oracle: Oracle,
     ledger: Ledger,
+    shadow: Shadow,
     outputs: Vec<Output>,
     steps: usize,
 }
@@ -41,6 +44,7 @@ impl Duel {
             exchange: Exchange::new(),
             oracle: Oracle::new(fault),
             ledger: Ledger::default(),
+            shadow: Shadow::default(),
             outputs: Vec::new(),
             steps: 0,
         }
@@ -127,6 +131,9 @@ impl Duel {
             return Err("an event's sequence or log time is wrong".into());
         }
         self.ledger.take(self.outputs.iter().map(|output| &output.event))?;
+        for output in &self.outputs {
+            self.shadow.take(&output.event).map_err(|what| format!("{what} after {:?}", output.event))?;
+        }
         self.compare_session(command.session)?;
         if self.exchange.next_deadline() != self.oracle.next_deadline() {
             return Err(format!(
@@ -180,52 +187,20 @@ impl Duel {
         if ours == theirs { Ok(()) } else { Err(format!("session {id} is {ours:?}, not {theirs:?}")) }
     }
 
-    /// Compares all that rests, in order, and checks that no book is crossed and that quantities are conserved. It visits
-    /// everything.
+    /// Compares the full states, and checks that no book is crossed in continuous trading, that quantities and money are
+    /// conserved, and that the events amount to the depth. It visits everything.
     ///
     /// # Errors
     /// What differs.
     pub fn check_state(&self) -> Result<(), Mismatch> {
-        self.compare_books().map_err(|what| Mismatch { step: self.steps.saturating_sub(1), what })
+        self.compare_state().map_err(|what| Mismatch { step: self.steps.saturating_sub(1), what })
     }
 
-    fn compare_books(&self) -> Result<(), String> {
-        let mut ours: Vec<OrderView> = Vec::new();
-        self.exchange.for_each_order(|order| ours.push(*order));
-        let mut theirs = self.oracle.resting();
-        for order in &ours {
-            let (place, resting) = theirs.next().ok_or_else(|| format!("{order:?} must not rest"))?;
-            let same = order.instrument == place.instrument
-                && order.side == place.side
-                && order.order_id == resting.order_id
-                && order.session == resting.session
-                && order.client_order_id == resting.client_order_id
-                && order.account == resting.account
-                && order.price == Some(resting.price)
-                && order.leaves_quantity.0 == resting.leaves()
-                && order.cum_quantity.0 == resting.cum
-                && order.time_in_force == resting.time_in_force
-                && order.flags == resting.flags;
-            if !same {
-                return Err(format!("{order:?} rests in the place of {place:?} {resting:?}"));
-            }
-        }
-        if let Some((place, resting)) = theirs.next() {
-            return Err(format!("{place:?} {resting:?} must rest"));
-        }
-        if self.exchange.open_orders() != ours.len() as u64 {
-            return Err(format!("{} orders are counted, {} rest", self.exchange.open_orders(), ours.len()));
-        }
-        self.ledger.check(ours.iter())?;
-        for (definition, _) in self.exchange.instruments() {
-            let depth = self.exchange.depth(definition.instrument, 1).ok_or("an instrument has no depth")?;
-            if let (Some(bid), Some(ask)) = (depth.bids.first(), depth.asks.first())
-                && bid.price >= ask.price
-            {
-                return Err(format!("instrument {} is crossed", definition.instrument));
-            }
-        }
-        Ok(())
+    fn compare_state(&self) -> Result<(), String> {
+        compare(&self.exchange, &self.oracle)?;
+        self.ledger.check(live_orders(&self.exchange).iter())?;
+        self.shadow.check(&self.exchange)?;
+        self.exchange.check_conservation()
     }
 
     /// Exports the engine, imports it again and goes on with the import, after comparing the two.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Event, OrderId, Quantity, SessionId, Side};
+use protocol::{Event, OrderId, Quantity, RestateReason, SessionId, Side};
 
 use exchange::OrderView;
 
@@ -111,6 +111,20 @@ impl Ledger {
                 } else {
                     Err("the replaced order's quantities are wrong")
                 }
+            }
+            Event::Restated(e) => {
+                let line = self.live.get_mut(&e.order_id).ok_or("the order is not live")?;
+                let shrinks = matches!(e.reason, RestateReason::Decremented | RestateReason::Resized);
+                let total = e.leaves_quantity.0 + e.cum_quantity.0;
+                if e.cum_quantity.0 != line.executed
+                    || e.leaves_quantity.0 == 0
+                    || (total < line.total) != shrinks
+                    || total > line.total
+                {
+                    return Err("the restated order's quantities are wrong");
+                }
+                line.total = total;
+                Ok(())
             }
             _ => Ok(()),
         }

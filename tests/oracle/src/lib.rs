@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod compare;
 pub mod duel;
 pub mod ledger;
 pub mod model;
 pub mod random;
 pub mod scenario;
+pub mod shadow;
 pub mod stream;

@@ -1,68 +1,117 @@
-//! What operators ask: instruments, phases, users, capacities, the end of the trading day.
+//! What operators ask, and the end of the trading day. Rules 100 to 108.
 
 use protocol::{
-    AdminDone, Body, Capacities, Command, EndReason, Event, ExpireReason, Expired, FrameKind,
-    InstrumentDefinition, InstrumentId, Phase, RejectReason, RequestId, RestateReason, Restated, SessionId,
-    TimeInForce, TradingDay, UserDefinition,
+    AdminDone, Body, Capacities, Command, Configured, EndReason, Event, ExpireReason, InstrumentDefinition,
+    InstrumentId, KillTarget, Phase, RejectReason, RestateReason, SessionId, TradingDay,
 };
 
-use super::{Fault, Instrument, Oracle, Session, quantity};
+use super::accounts::Changed;
+use super::describe::describe;
+use super::instruments::Instrument;
+use super::{Fault, Oracle, UNASKED};
+
+/// The newest version of the rulebook.
+const NEWEST: u32 = 2;
 
 impl Oracle {
     pub(super) fn administer(&mut self, command: &Command, body: &Body) -> Result<(), RejectReason> {
-        let none = InstrumentId(0);
-        let (kind, instrument) = match body {
+        if self.rulebook < 2 && !is_plain(body) {
+            return Err(RejectReason::OptionNotOffered);
+        }
+        match body {
             Body::EndOfDay => {
-                self.expire_day_orders();
-                (FrameKind::EndOfDay, none)
+                self.end_day(command);
+                return Ok(());
             }
-            Body::SetCapacities(capacities) => {
-                self.set_capacities(capacities)?;
-                (FrameKind::SetCapacities, none)
-            }
+            Body::SetRulebook(version) if *version > NEWEST => return Ok(()),
+            Body::SetCapacities(capacities) => self.set_capacities(capacities)?,
             Body::SetRulebook(version) => {
                 if *version < self.rulebook {
                     return Err(RejectReason::RulebookLower);
                 }
                 self.rulebook = *version;
-                (FrameKind::SetRulebook, none)
             }
-            Body::PutInstrument(definition) => {
-                self.put_instrument(definition)?;
-                (FrameKind::PutInstrument, definition.instrument)
+            Body::PutInstrument(definition) => self.put_instrument(definition)?,
+            Body::SetPhase(id, phase) => {
+                let it = self.instruments.get(id).ok_or(RejectReason::UnknownInstrument)?;
+                it.check_phase(*phase)?;
+                self.change_phase(*id, *phase);
             }
-            Body::SetPhase(id, phase @ (Phase::Continuous | Phase::Halted)) => {
-                let instrument = self.instruments.get_mut(id).ok_or(RejectReason::UnknownInstrument)?;
-                if instrument.phase != *phase {
-                    instrument.phase = *phase;
-                    self.events.push(Event::PhaseChanged(*id, *phase));
-                }
-                (FrameKind::SetPhase, *id)
-            }
-            Body::PutUser(user) => {
-                self.put_user(user)?;
-                (FrameKind::PutUser, none)
-            }
+            Body::PutUser(user) => self.put_user(user)?,
             Body::DisconnectUser(id) => {
                 if *id == SessionId::SYSTEM || !self.sessions.contains_key(id) {
                     return Err(RejectReason::UnknownUser);
                 }
                 self.end_connection(*id, EndReason::Operator);
-                (FrameKind::DisconnectUser, none)
             }
-            _ => return Err(RejectReason::OptionNotOffered),
-        };
-        self.report(command.session, |to| {
-            Event::AdminDone(AdminDone { to, request_id: command.request_id, request_kind: kind, instrument })
-        });
-        if matches!(body, Body::EndOfDay) {
-            self.begin_day();
+            Body::Delist(id) => self.delist(*id)?,
+            Body::Kill(target, on) => self.kill(command, *target, *on)?,
+            Body::BustTrade(trade) => {
+                self.bust(*trade)?;
+            }
+            Body::CorrectTrade(trade, price) => {
+                self.correct(*trade, *price)?;
+            }
+            Body::QueryInstrument(id) => self.query_instrument(command, *id)?,
+            body => {
+                let changed = self.set(body)?;
+                self.follow();
+                if changed {
+                    self.configured(command);
+                }
+            }
         }
+        self.follow();
+        self.done(command);
         Ok(())
     }
 
+    /// What has no event of its own.
+    fn set(&mut self, body: &Body) -> Changed {
+        match body {
+            Body::PutRules(id, rules) => self.put_rules(*id, rules),
+            Body::PutTickTable(id, table) => self.put_tick_table(*id, table),
+            Body::SchedulePhase(id, at, phase) => self.schedule(*id, *at, *phase),
+            Body::ClearSchedule(id) => self.clear_schedule(*id),
+            Body::SetPrice(id, kind, price) => self.set_price(*id, *kind, *price),
+            Body::SetFees(id, group, fees) => self.set_fees(*id, *group, fees),
+            Body::SetLimits(account, id, limits) => self.set_limits(*account, *id, limits),
+            Body::SetSeed(seed) => Ok(std::mem::replace(&mut self.seed, *seed) != *seed),
+            Body::PutCurrency(currency, scale) => self.put_currency(*currency, *scale),
+            Body::PutAccount(account) => self.put_account(account),
+            Body::SetParticipant(session, participant) => self.set_participant(*session, *participant),
+            Body::SetThrottle(session, throttle) => self.set_throttle(*session, *throttle),
+            Body::Transfer(transfer) => self.transfer(transfer),
+            _ => Err(RejectReason::NotAuthorized),
+        }
+    }
+
+    /// Rule 108.
+    pub(super) fn configured(&mut self, command: &Command) {
+        let (kind, instrument, ..) = describe(&command.body);
+        let id = match &command.body {
+            Body::SetLimits(account, ..) => account.0,
+            Body::PutAccount(account) => account.account.0,
+            Body::Transfer(transfer) => transfer.account.0,
+            Body::SetParticipant(session, _) | Body::SetThrottle(session, _) => session.0,
+            Body::Kill(KillTarget::Account(account), _) => account.0,
+            Body::Kill(KillTarget::Participant(participant), _) => participant.0,
+            _ => instrument.0,
+        };
+        let Some(kind) = kind else { return };
+        self.events.push(Event::Configured(Configured { kind, id, digest: command.digest() }));
+    }
+
+    pub(super) fn done(&mut self, command: &Command) {
+        let (kind, instrument, ..) = describe(&command.body);
+        let Some(request_kind) = kind else { return };
+        self.report(command.session, |to| {
+            Event::AdminDone(AdminDone { to, request_id: command.request_id, request_kind, instrument })
+        });
+    }
+
     fn set_capacities(&mut self, new: &Capacities) -> Result<(), RejectReason> {
-        let too_small = (new.orders as usize) < self.resting.len()
+        let too_small = (new.orders as usize) < self.orders.len()
             || (new.levels as usize) < self.levels()
             || (new.cl_ord_ids as usize) < self.used_texts.len()
             || (new.sessions as usize) < self.sessions.len() - 1
@@ -80,7 +129,7 @@ impl Oracle {
     }
 
     fn put_instrument(&mut self, new: &InstrumentDefinition) -> Result<(), RejectReason> {
-        if new.instrument.0 == 0
+        if new.instrument == InstrumentId(0)
             || new.price_scale > 12
             || new.quantity_scale > 12
             || new.tick_size.0 < 1
@@ -102,98 +151,51 @@ impl Oracle {
         if self.instruments.len() >= self.capacities.instruments as usize {
             return Err(RejectReason::InstrumentsFull);
         }
-        self.instruments.insert(new.instrument, Instrument { definition: *new, phase: Phase::Continuous });
+        self.instruments.insert(new.instrument, Instrument::new(*new));
         self.events.push(Event::InstrumentDefined(*new));
         Ok(())
     }
 
-    fn put_user(&mut self, new: &UserDefinition) -> Result<(), RejectReason> {
-        if new.session == SessionId::SYSTEM {
-            return Err(RejectReason::DefinitionInvalid);
-        }
-        let clash = self.sessions.values().filter_map(|session| session.user).any(|user| {
-            (user.session == new.session || user.name == new.name)
-                && (user.session, user.name) != (new.session, new.name)
-        });
-        if clash {
-            return Err(RejectReason::UserExists);
-        }
-        if !self.sessions.contains_key(&new.session) {
-            if self.sessions.len() > self.capacities.sessions as usize {
-                return Err(RejectReason::SessionsFull);
+    /// Rule 100.
+    fn end_day(&mut self, command: &Command) {
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in sessions.iter().flat_map(|session| self.orders_of_session(*session)).collect::<Vec<_>>() {
+            if self.order(id).ends_with_day() {
+                self.expire(id, ExpireReason::EndOfDay, UNASKED);
             }
-            self.sessions.insert(new.session, Session { user: Some(*new), ..Session::default() });
-            self.events.push(Event::UserDefined(*new));
-            return Ok(());
         }
-        let session = self.sessions.entry(new.session).or_default();
-        if session.user != Some(*new) {
-            session.user = Some(*new);
-            self.events.push(Event::UserDefined(*new));
-        }
-        if !new.cancel_on_disconnect {
-            session.deadline = None;
-        }
-        if !new.enabled {
-            self.end_connection(new.session, EndReason::Operator);
-        }
-        Ok(())
-    }
-
-    fn expire_day_orders(&mut self) {
-        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for place in ids.into_iter().flat_map(|id| self.orders_of(id)).collect::<Vec<_>>() {
-            let is_day =
-                self.resting.get(&place).is_some_and(|order| order.time_in_force == TimeInForce::Day);
-            if !is_day {
-                continue;
-            }
-            let Some(order) = self.forget(place) else { continue };
-            self.report(order.session, |to| {
-                Event::Expired(Expired {
-                    to,
-                    request_id: RequestId(0),
-                    order_id: order.order_id,
-                    client_order_id: order.client_order_id,
-                    resting_price: Some(order.price),
-                    expired_quantity: quantity(order.leaves()),
-                    cum_quantity: quantity(order.cum),
-                    instrument: place.instrument,
-                    account: order.account,
-                    side: place.side,
-                    reason: ExpireReason::EndOfDay,
-                })
-            });
-        }
-    }
-
-    fn begin_day(&mut self) {
+        self.follow();
+        self.settle_margins();
+        self.done(command);
         self.trading_day = TradingDay(self.trading_day.0 + 1);
-        if self.fault != Some(Fault::TextIdsKept) {
+        self.kept.clear();
+        if !self.is_faulty(Fault::TextIdsKept) {
             self.used_texts.clear();
             self.current_texts.clear();
+            for order in self.orders.values_mut() {
+                order.text = None;
+            }
         }
         for session in self.sessions.values_mut() {
             session.last_report = 0;
         }
         self.events.push(Event::DayStarted(self.trading_day));
-        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for place in ids.into_iter().flat_map(|id| self.orders_of(id)).collect::<Vec<_>>() {
-            let Some(order) = self.resting.get(&place).copied() else { continue };
-            self.report(order.session, |to| {
-                Event::Restated(Restated {
-                    to,
-                    order_id: order.order_id,
-                    client_order_id: order.client_order_id,
-                    price: Some(order.price),
-                    leaves_quantity: quantity(order.leaves()),
-                    cum_quantity: quantity(order.cum),
-                    instrument: place.instrument,
-                    account: order.account,
-                    side: place.side,
-                    reason: RestateReason::NewDay,
-                })
-            });
+        for id in sessions.iter().flat_map(|session| self.orders_of_session(*session)).collect::<Vec<_>>() {
+            self.report_restated(id, self.order(id).told_price(), RestateReason::NewDay);
         }
     }
+}
+
+/// Of version 1 of the rulebook.
+fn is_plain(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::EndOfDay
+            | Body::SetCapacities(_)
+            | Body::SetRulebook(_)
+            | Body::PutInstrument(_)
+            | Body::SetPhase(_, Phase::Continuous | Phase::Halted)
+            | Body::PutUser(_)
+            | Body::DisconnectUser(_)
+    )
 }

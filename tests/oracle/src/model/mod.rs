@@ -1,98 +1,59 @@
 //! The oracle: the rules of the venue once more, slow and obvious, written from `docs/rulebook.md` and not from the engine.
-//! Everything rests in one ordered map in the order in which a rule-writer would list it. It must share no code with the
-//! engine but the protocol's types.
+//! What can be counted anew is counted anew and not kept. It must share no code with the engine but the protocol's types.
+//!
+//! ```text
+//! requests   who may ask what           enter    how an order comes in       phases       phases, schedules, timers
+//! admin      what operators ask         sweep    trades, dry run             uncross      auctions
+//! check      what a new order must be   share    pro-rata                    instruments  rules, ticks, prices
+//! replace, cancel, quotes               follow   stops, pegs, groups         accounts     money, positions, limits
+//! book       queues, levels, places     reports  what orders' owners hear    trades       settlement, bust, correct
+//! ```
 
+mod accounts;
 mod admin;
-mod orders;
+mod book;
+mod cancel;
+mod check;
+mod describe;
+mod enter;
+mod fault;
+mod follow;
+mod instruments;
+mod kill;
+mod limits;
+mod money;
+mod order;
+mod phases;
+mod queries;
+mod quotes;
+mod replace;
+mod reports;
 mod requests;
+mod self_trade;
+mod share;
+mod sweep;
+mod trades;
+mod uncross;
+mod users;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    Capacities, ClOrdId, ClientOrderId, Command, ConnectionId, Event, InstrumentDefinition, InstrumentId,
-    OrderFlags, OrderId, Phase, Price, Quantity, Recipient, ReportNumber, RequestId, Sequence, SessionId,
-    Side, Skipped, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    AccountId, Body, Capacities, Checkpoint, ClOrdId, ClientOrderId, Command, Event, InstrumentId, OrderId,
+    ParticipantId, Recipient, ReportNumber, RequestId, Sequence, SessionId, Skipped, Timestamp, TradeId,
+    TradingDay,
 };
 
-/// A wrong rule, so that a test can show that the comparison notices it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A partly filled maker goes to the end of its queue.
-    PartialFillLosesPlace,
-    /// A replace to a larger quantity keeps its place.
-    LargerReplaceKeepsPlace,
-    /// A post-only order may trade at its own price.
-    PostOnlyTradesAtTouch,
-    /// What an immediate-or-cancel order could not trade rests.
-    ImmediateOrCancelRests,
-    /// A trade is made at the incoming order's price.
-    TakerPrice,
-    /// A request id that is repeated is taken.
-    RepeatedIdTaken,
-    /// Text ids outlive the trading day.
-    TextIdsKept,
-    /// A login does not stop the timer of cancel-on-disconnect.
-    LoginKeepsTimer,
-}
-
-/// Where an order is in the list of all resting orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Its instrument.
-    pub instrument: InstrumentId,
-    /// Bids before asks.
-    pub side: Side,
-    /// Falls with the price for bids and rises with it for asks: the best has the lowest.
-    rank: i128,
-    /// Rises with every order that comes to rest.
-    arrival: u64,
-}
-
-/// A resting order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resting {
-    /// The venue's id.
-    pub order_id: OrderId,
-    /// The owner.
-    pub session: SessionId,
-    /// The owner's id.
-    pub client_order_id: ClientOrderId,
-    /// Whatever account.
-    pub account: protocol::AccountId,
-    /// Price.
-    pub price: Price,
-    /// Total quantity.
-    pub total: u64,
-    /// Executed so far.
-    pub cum: u64,
-    /// Day or good till canceled.
-    pub time_in_force: TimeInForce,
-    /// Post-only or not.
-    pub flags: OrderFlags,
-}
-
-impl Resting {
-    /// What is left.
-    #[must_use]
-    pub fn leaves(&self) -> u64 {
-        self.total - self.cum
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct Session {
-    user: Option<UserDefinition>,
-    connection: Option<ConnectionId>,
-    highest_request_id: RequestId,
-    last_report: u64,
-    deadline: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug)]
-struct Instrument {
-    definition: InstrumentDefinition,
-    phase: Phase,
-}
+use accounts::Accounts;
+pub use accounts::{Account, Position};
+use book::Place;
+pub use fault::Fault;
+pub use instruments::Instrument;
+pub use order::{Order, Standing, Why};
+pub use phases::Scheduled;
+pub use trades::{Kept, KeptSide};
+use users::Session;
 
 /// The slow venue.
 #[derive(Clone, Debug)]
@@ -104,17 +65,42 @@ pub struct Oracle {
     capacities: Capacities,
     /// Version of the rules in force.
     rulebook: u32,
+    /// What draws begin with (rule 66).
+    seed: u64,
     sessions: BTreeMap<SessionId, Session>,
     instruments: BTreeMap<InstrumentId, Instrument>,
-    resting: BTreeMap<Place, Resting>,
-    /// Where the order of a session's id rests.
-    owned: BTreeMap<(SessionId, ClientOrderId), Place>,
+    /// Every live order.
+    orders: BTreeMap<OrderId, Order>,
+    /// What rests, as a rule-writer would list it.
+    queue: BTreeMap<Place, OrderId>,
+    /// The live order of a session's id.
+    owned: BTreeMap<(SessionId, ClientOrderId), OrderId>,
+    /// Live orders that rule 30 looks at: with a peg, a stop or a parent, or waiting.
+    followed: BTreeSet<(InstrumentId, OrderId)>,
+    /// Live orders that expire by themselves.
+    dated: BTreeSet<OrderId>,
+    /// Live reduce-only orders.
+    reducing: BTreeSet<OrderId>,
     used_texts: BTreeSet<(SessionId, ClOrdId)>,
-    /// Current text ids of resting orders.
-    current_texts: BTreeMap<(SessionId, ClOrdId), ClientOrderId>,
+    /// Current text ids of live orders.
+    current_texts: BTreeMap<(SessionId, ClOrdId), OrderId>,
+    accounts: Accounts,
+    /// Trades of the day that may be busted.
+    kept: BTreeMap<TradeId, Kept>,
+    killed_venue: bool,
+    killed_participants: BTreeSet<ParticipantId>,
+    killed_accounts: BTreeSet<AccountId>,
     arrivals: u64,
-    orders: u64,
-    trades: u64,
+    last_order: u64,
+    last_trade: u64,
+    /// Orders of groups that traded or ended in this step, in that order (rule 44).
+    touched_groups: Vec<(SessionId, u64, OrderId)>,
+    /// Instruments that rule 30 must look at.
+    touched: BTreeSet<InstrumentId>,
+    /// Those where stops are left over from the last command.
+    unfinished: BTreeSet<InstrumentId>,
+    /// Stops that entered within this command.
+    stops_entered: u32,
     events: Vec<Event>,
 }
 
@@ -129,15 +115,29 @@ impl Oracle {
             trading_day: TradingDay(1),
             capacities: Capacities::default(),
             rulebook: 1,
+            seed: 0,
             sessions: BTreeMap::from([(SessionId::SYSTEM, Session::default())]),
             instruments: BTreeMap::new(),
-            resting: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            queue: BTreeMap::new(),
             owned: BTreeMap::new(),
+            followed: BTreeSet::new(),
+            dated: BTreeSet::new(),
+            reducing: BTreeSet::new(),
             used_texts: BTreeSet::new(),
             current_texts: BTreeMap::new(),
+            accounts: Accounts::default(),
+            kept: BTreeMap::new(),
+            killed_venue: false,
+            killed_participants: BTreeSet::new(),
+            killed_accounts: BTreeSet::new(),
             arrivals: 0,
-            orders: 0,
-            trades: 0,
+            last_order: 0,
+            last_trade: 0,
+            touched_groups: Vec::new(),
+            touched: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
+            stops_entered: 0,
             events: Vec::new(),
         }
     }
@@ -146,8 +146,17 @@ impl Oracle {
     pub fn apply(&mut self, command: &Command) -> Vec<Event> {
         self.sequence += 1;
         self.log_time = self.log_time.max(command.timestamp);
+        self.stops_entered = 0;
+        self.finish_cascade();
         self.fire_timers();
         self.take(command);
+        self.indicate();
+        if let Body::Tick(_) = command.body
+            && command.session == SessionId::SYSTEM
+        {
+            let sequence = Sequence(self.sequence);
+            self.events.push(Event::Checkpoint(Checkpoint { sequence, running_hash: 0 }));
+        }
         std::mem::take(&mut self.events)
     }
 
@@ -160,38 +169,8 @@ impl Oracle {
         std::mem::take(&mut self.events)
     }
 
-    /// Every resting order: by instrument, bids before asks, best price first, oldest in the queue first.
-    pub fn resting(&self) -> impl Iterator<Item = (&Place, &Resting)> {
-        self.resting.iter()
-    }
-
-    /// The earliest timer.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.sessions.values().filter_map(|session| session.deadline).min()
-    }
-
-    /// Connection, last report and highest request id of a session.
-    #[must_use]
-    pub fn session(&self, id: SessionId) -> Option<(Option<ConnectionId>, ReportNumber, RequestId)> {
-        let session = self.sessions.get(&id)?;
-        Some((session.connection, ReportNumber(session.last_report), session.highest_request_id))
-    }
-
-    /// The current trading day.
-    #[must_use]
-    pub fn trading_day(&self) -> TradingDay {
-        self.trading_day
-    }
-
-    /// Version of the rules in force.
-    #[must_use]
-    pub fn rulebook(&self) -> u32 {
-        self.rulebook
-    }
-
-    fn sequence(&self) -> Sequence {
-        Sequence(self.sequence)
+    fn is_faulty(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
     }
 
     /// Emits a report with the session's next number.
@@ -202,46 +181,19 @@ impl Oracle {
         self.events.push(event(to));
     }
 
-    fn levels(&self) -> usize {
-        let levels: BTreeSet<_> =
-            self.resting.keys().map(|place| (place.instrument, place.side, place.rank)).collect();
-        levels.len()
-    }
-
-    /// The resting orders of a session, in the order of their ids.
-    fn orders_of(&self, session: SessionId) -> Vec<Place> {
-        let mut orders: Vec<(OrderId, Place)> = self
-            .resting
-            .iter()
-            .filter(|(_, order)| order.session == session)
-            .map(|(place, order)| (order.order_id, *place))
-            .collect();
-        orders.sort_unstable();
-        orders.into_iter().map(|(_, place)| place).collect()
-    }
-
-    fn fire_timers(&mut self) {
-        let mut due: Vec<(Timestamp, SessionId)> = self
-            .sessions
-            .iter()
-            .filter_map(|(id, session)| Some((session.deadline?, *id)))
-            .filter(|(deadline, _)| *deadline <= self.log_time)
-            .collect();
-        due.sort_unstable();
-        for (_, id) in due {
-            self.sessions.entry(id).or_default().deadline = None;
-            self.cancel_disconnected(id);
-        }
+    /// Rule 66: a number below `bound`, drawn from the seed and three words.
+    fn draw(&self, words: [u64; 3], bound: u64) -> u64 {
+        let drawn = words.iter().fold(self.seed, |state, word| split_mix(state ^ word));
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
     }
 }
 
-fn rank(side: Side, price: Price) -> i128 {
-    match side {
-        Side::Buy => -i128::from(price.0),
-        Side::Sell => i128::from(price.0),
-    }
-}
+/// A report that answers no request.
+const UNASKED: RequestId = RequestId(0);
 
-fn quantity(value: u64) -> Quantity {
-    Quantity(value)
+fn split_mix(state: u64) -> u64 {
+    let mut word = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
