@@ -221,6 +221,8 @@ impl Exchange {
         out: &mut Outbox<'_, S>,
     ) {
         let is_iceberg = self.orders.extra(handle).is_some_and(|extra| extra.terms.display().is_some());
+        // A child that waits is no member of its group yet.
+        let is_member = !self.orders.extra(handle).is_some_and(Extra::is_child);
         let left = Quantity(self.orders.open_quantity(handle));
         let mut shown = self.unlink(handle);
         if is_iceberg && let Some((price, quantity)) = shown.take() {
@@ -260,14 +262,16 @@ impl Exchange {
                 reason,
             }),
         });
+        if is_member {
+            self.note_in_group(handle);
+        }
         self.retire(handle, false);
     }
 
-    /// Forgets an order that is out of its book, and notes what follows for its group and its children.
+    /// Forgets an order that is out of its book, and notes what follows for its children.
     pub(crate) fn retire(&mut self, handle: Handle, filled: bool) {
         let order = *self.orders.arena.get(handle);
         if order.special {
-            self.note_in_group(handle);
             if self.orders.extra(handle).is_some_and(|extra| extra.terms.expire_time().is_some()) {
                 self.forget_expiry(handle);
             }

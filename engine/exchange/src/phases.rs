@@ -9,6 +9,7 @@ use protocol::{
 use crate::arena::Handle;
 use crate::exchange::Exchange;
 use crate::extras::{Standing, Wait};
+use crate::options;
 use crate::outbox::{EventSink, Outbox};
 use crate::schedule::{Change, NANOSECONDS_PER_MILLISECOND};
 
@@ -217,7 +218,7 @@ impl Exchange {
     fn expire_at_close_of_day<S: EventSink>(&mut self, place: u32, out: &mut Outbox<'_, S>) {
         for handle in self.orders_of(place) {
             let time_in_force = self.orders.arena.get(handle).time_in_force;
-            if !matches!(time_in_force, TimeInForce::GoodTillCancel | TimeInForce::GoodTillDate) {
+            if time_in_force == TimeInForce::Day || options::is_for_auction(time_in_force) {
                 self.finish_expired(handle, ExpireReason::EndOfDay, RequestId(0), out);
             }
         }
