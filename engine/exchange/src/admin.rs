@@ -28,6 +28,7 @@ impl Exchange {
         command: &Command,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
+        self.busy = true;
         if !self.sessions.get(request.session).is_operator() {
             return Err(RejectReason::NotAuthorized);
         }

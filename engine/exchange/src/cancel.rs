@@ -15,6 +15,7 @@ use crate::options;
 use crate::outbox::{EventSink, Outbox};
 
 impl Exchange {
+    #[inline(always)]
     pub(crate) fn cancel_order<S: EventSink>(
         &mut self,
         request: &Request,
@@ -123,7 +124,7 @@ impl Exchange {
         canceled
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cancel<S: EventSink>(
         &mut self,
         handle: Handle,
@@ -164,13 +165,13 @@ impl Exchange {
     }
 
     /// Whether an order, or its instrument, has something that the plain path knows nothing of.
-    #[inline]
+    #[inline(always)]
     fn is_special(&self, handle: Handle) -> bool {
         self.instruments.get(self.orders.arena.get(handle).instrument).special.is_some()
     }
 
     /// Takes a resting order out of everything.
-    #[inline]
+    #[inline(always)]
     fn remove(&mut self, handle: Handle) -> (Order, InstrumentId) {
         let order = *self.orders.arena.get(handle);
         let instrument = self.instruments.get_mut(order.instrument);

@@ -22,6 +22,7 @@ impl Exchange {
     /// Gives an enabled user's session to a connection, unless it has one. A login stops the timer of
     /// cancel-on-disconnect.
     pub(crate) fn login<S: EventSink>(&mut self, place: u32, command: &Command, out: &mut Outbox<'_, S>) {
+        self.busy = true;
         let session = self.sessions.get_mut(place);
         let enabled = session.user.is_some_and(|user| user.enabled);
         if !enabled {
@@ -77,6 +78,7 @@ impl Exchange {
         reason: EndReason,
         out: &mut Outbox<'_, S>,
     ) {
+        self.busy = true;
         let session = self.sessions.get_mut(place);
         let Some(connection) = session.connection.take() else { return };
         out.emit(Event::ConnectionEnded(session.id, connection, reason));

@@ -5,14 +5,22 @@
 
 use protocol::{
     Accepted, AccountId, Added, CancelReason, ClientOrderId, Event, Executed, ExpireReason, Expired,
-    InstrumentId, Liquidity, NewOrder, OrderId, OrderType, Price, Quantity, Recipient, Reduced, RejectReason,
-    ReplaceOrder, Replaced, RequestId, Side, TimeInForce, Trade, TradeId,
+    InstrumentId, Liquidity, NewOrder, OrderFlags, OrderId, OrderType, Price, Quantity, Recipient, Reduced,
+    RejectReason, ReplaceOrder, Replaced, RequestId, Side, TimeInForce, Trade, TradeId,
 };
 
 use crate::arena::{Handle, Order};
 use crate::book;
 use crate::exchange::{Exchange, Request};
 use crate::outbox::{EventSink, Outbox};
+
+/// What a new order does on entry.
+enum Entry {
+    /// It rests at its price without trading.
+    Rests(Price),
+    /// It trades, or is one that can't rest.
+    Takes,
+}
 
 /// An order while it takes from the book.
 struct Taker {
@@ -69,37 +77,26 @@ fn maker_execution(to: Recipient, maker: &Order, trade: &Trade) -> Executed {
 }
 
 impl Exchange {
-    /// A new order that needs that version of the rulebook.
-    #[inline]
+    /// A new order of version 1 of the rulebook.
+    #[inline(always)]
     pub(crate) fn new_order<S: EventSink>(
         &mut self,
         request: &Request,
         order: &NewOrder,
-        version: u32,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
         let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
-        if !self.is_plain(request.session, place, version) {
-            return self.new_special(request, order, place, out);
+        if !self.is_plain(request.session, place) {
+            return self.new_special(request, order, out);
         }
-        let trades = self.check_new(place, order, out)?;
+        let entry = self.check_new(place, order, out)?;
         self.last_order_id += 1;
-        let mut taker = Taker {
-            session: request.session,
-            request_id: request.id,
-            order_id: OrderId(self.last_order_id),
-            client_order_id: ClientOrderId(request.id.0),
-            account: order.account,
-            side: order.side,
-            limit: order.price,
-            leaves: order.quantity.0,
-            cum: 0,
-        };
+        let order_id = OrderId(self.last_order_id);
         self.emit_name(request, out);
         out.emit_inline(Event::Accepted(Accepted {
             to: self.sessions.report(request.session),
             request_id: request.id,
-            order_id: taker.order_id,
+            order_id,
             price: order.price,
             quantity: order.quantity,
             instrument: order.instrument,
@@ -109,53 +106,83 @@ impl Exchange {
             time_in_force: order.time_in_force,
             flags: order.flags,
         }));
-        if order.time_in_force == TimeInForce::FillOrKill && !self.can_fill(place, order) {
-            self.expire_taker(order.instrument, &taker, ExpireReason::FillOrKill, out);
-            return Ok(());
-        }
-        if trades {
-            self.sweep(place, &mut taker, out);
-        }
-        if taker.leaves == 0 {
-            return Ok(());
-        }
-        match (order.price, order.time_in_force) {
-            (None, _) => self.expire_taker(order.instrument, &taker, ExpireReason::NoLiquidity, out),
-            (Some(price), TimeInForce::Day | TimeInForce::GoodTillCancel) => {
-                let resting = Order {
-                    price,
-                    leaves: taker.leaves,
-                    cum: taker.cum,
-                    order_id: taker.order_id,
-                    client_order_id: taker.client_order_id,
-                    session: taker.session,
-                    account: taker.account,
-                    instrument: place,
-                    next: Handle::NONE,
-                    prev: Handle::NONE,
-                    side: taker.side,
-                    time_in_force: order.time_in_force,
-                    flag_bits: order.flags.to_byte(),
-                    special: false,
-                };
-                let handle = self.orders.admit(&mut self.sessions, resting, request.name);
-                self.rest(place, handle, out);
-            }
-            (Some(_), _) => {
-                self.expire_taker(order.instrument, &taker, ExpireReason::ImmediateOrCancel, out);
-            }
-        }
+        let (price, leaves, cum) = match entry {
+            Entry::Rests(price) => (price, order.quantity.0, 0),
+            Entry::Takes => match self.take_from_book(request, place, order, order_id, out) {
+                Some(left) => left,
+                None => return Ok(()),
+            },
+        };
+        let resting = Order {
+            price,
+            leaves,
+            cum,
+            order_id,
+            client_order_id: ClientOrderId(request.id.0),
+            session: request.session,
+            account: order.account,
+            instrument: place,
+            next: Handle::NONE,
+            prev: Handle::NONE,
+            side: order.side,
+            time_in_force: order.time_in_force,
+            // The only flag that a plain order can have.
+            flag_bits: OrderFlags { post_only: order.flags.post_only, ..OrderFlags::default() }.to_byte(),
+            special: false,
+        };
+        let handle = self.orders.admit(&mut self.sessions, resting, request.name);
+        self.rest(place, handle, out);
         Ok(())
     }
 
-    /// Checks a new order; tells whether it will trade on entry.
-    #[inline]
+    /// Trades a new order with the book. Gives price, open and executed quantity of what is left to rest; the rest of an
+    /// order that can't rest has expired.
+    fn take_from_book<S: EventSink>(
+        &mut self,
+        request: &Request,
+        place: u32,
+        order: &NewOrder,
+        order_id: OrderId,
+        out: &mut Outbox<'_, S>,
+    ) -> Option<(Price, u64, u64)> {
+        let mut taker = Taker {
+            session: request.session,
+            request_id: request.id,
+            order_id,
+            client_order_id: ClientOrderId(request.id.0),
+            account: order.account,
+            side: order.side,
+            limit: order.price,
+            leaves: order.quantity.0,
+            cum: 0,
+        };
+        if order.time_in_force == TimeInForce::FillOrKill && !self.can_fill(place, order) {
+            self.expire_taker(order.instrument, &taker, ExpireReason::FillOrKill, out);
+            return None;
+        }
+        self.sweep(place, &mut taker, out);
+        if taker.leaves == 0 {
+            return None;
+        }
+        let reason = match (order.price, order.time_in_force) {
+            (Some(price), TimeInForce::Day | TimeInForce::GoodTillCancel) => {
+                return Some((price, taker.leaves, taker.cum));
+            }
+            (None, _) => ExpireReason::NoLiquidity,
+            (Some(_), _) => ExpireReason::ImmediateOrCancel,
+        };
+        self.expire_taker(order.instrument, &taker, reason, out);
+        None
+    }
+
+    /// Checks a new order; tells what it does on entry.
+    #[inline(always)]
     fn check_new<S: EventSink>(
         &mut self,
         place: u32,
         order: &NewOrder,
         out: &mut Outbox<'_, S>,
-    ) -> Result<bool, RejectReason> {
+    ) -> Result<Entry, RejectReason> {
         self.check_trading(place, out)?;
         let is_limit = order.order_type == OrderType::Limit;
         let may_rest =
@@ -168,24 +195,23 @@ impl Exchange {
         if let Some(price) = order.price {
             instrument.check_plain_price(price)?;
         }
-        let trades = instrument.book.would_trade(order.side, order.price);
-        if trades {
-            if order.flags.post_only {
-                return Err(RejectReason::PostOnlyWouldTrade);
-            }
-        } else if let Some(price) = order.price
-            && may_rest
-        {
-            if self.orders.arena.live() >= self.capacities.orders {
-                return Err(RejectReason::OrdersFull);
-            }
-            self.check_level_room(place, order.side, price)?;
+        if instrument.book.would_trade(order.side, order.price) {
+            return if order.flags.post_only {
+                Err(RejectReason::PostOnlyWouldTrade)
+            } else {
+                Ok(Entry::Takes)
+            };
         }
-        Ok(trades)
+        let Some(price) = order.price.filter(|_| may_rest) else { return Ok(Entry::Takes) };
+        if self.orders.arena.live() >= self.capacities.orders {
+            return Err(RejectReason::OrdersFull);
+        }
+        self.check_level_room(place, order.side, price)?;
+        Ok(Entry::Rests(price))
     }
 
     /// There is room for a level at that price, or it exists.
-    #[inline]
+    #[inline(always)]
     fn check_level_room(&self, place: u32, side: Side, price: Price) -> Result<(), RejectReason> {
         if self.levels >= self.capacities.levels
             && self.instruments.get(place).book.side(side).find(book::key(side, price)).is_none()
@@ -213,7 +239,7 @@ impl Exchange {
         if replace.side.is_some_and(|side| side != order.side) {
             return Err(RejectReason::SideMismatch);
         }
-        if !self.is_plain(request.session, order.instrument, version) {
+        if version > 1 || !self.is_plain(request.session, order.instrument) {
             return self.replace_special(request, handle, replace, out);
         }
         self.check_trading(order.instrument, out)?;

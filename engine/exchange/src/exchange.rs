@@ -82,6 +82,10 @@ pub struct Exchange {
     pub(crate) orders: Orders,
     pub(crate) groups: Groups,
     pub(crate) consequences: Consequences,
+    /// The command did something from which more may follow, or that set a timer. Only plain orders leave it be.
+    pub(crate) busy: bool,
+    /// Log time from which a timer is due or something of an earlier command is left to do; 0 where that is not known.
+    next_due: Timestamp,
     /// Seed of what is drawn.
     pub(crate) seed: u64,
     /// Expiries of dated orders and changes of phases to come.
@@ -131,6 +135,8 @@ impl Exchange {
             orders: Orders::new(),
             groups: Groups::default(),
             consequences: Consequences::default(),
+            busy: false,
+            next_due: Timestamp(0),
             seed: 0,
             timers: Timers::default(),
             in_auction: Vec::new(),
@@ -154,13 +160,26 @@ impl Exchange {
             self.log_time.max(command.timestamp)
         };
         let mut out = Outbox::new(sink, self.sequence, self.log_time, self.running_hash);
-        self.begin_effects(&mut out);
-        self.fire_due(&mut out);
+        if self.log_time >= self.next_due {
+            self.fire_due(&mut out);
+        }
         self.dispatch(command, &mut out);
         assert!(!is_poison(command), "planted: a breach after the state has changed");
-        self.follow(&mut out);
-        self.tell_indicatives(&mut out);
+        if self.busy {
+            self.conclude(&mut out);
+        }
         self.running_hash = out.running_hash();
+    }
+
+    /// The end of a command that was not just plain orders: what follows from it, and when something is due next.
+    #[cold]
+    fn conclude<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.follow(out);
+        self.tell_indicatives(out);
+        self.busy = false;
+        let timers = [self.timers.next_deadline(), self.sessions.next_deadline()];
+        let next = timers.into_iter().flatten().min().unwrap_or(Timestamp(u64::MAX));
+        self.next_due = if self.has_left_over() { Timestamp(0) } else { next };
     }
 
     /// Whether a command switches to rules that this program doesn't know: one that would not be refused, since nobody
@@ -222,6 +241,7 @@ impl Exchange {
         }
     }
 
+    #[inline(always)]
     fn act<S: EventSink>(
         &mut self,
         session: u32,
@@ -235,9 +255,12 @@ impl Exchange {
         match &command.body {
             Body::NewOrder(order) => {
                 self.name(&mut request, order.cl_ord_id.as_ref())?;
-                let version = version::of_order(order);
-                self.offered(version)?;
-                self.new_order(&request, order, version, out)
+                if version::of_order(order) == 1 {
+                    self.new_order(&request, order, out)
+                } else {
+                    self.offered(2)?;
+                    self.new_special(&request, order, out)
+                }
             }
             Body::CancelOrder(cancel) => {
                 self.name(&mut request, cancel.cl_ord_id.as_ref())?;
@@ -249,6 +272,20 @@ impl Exchange {
                 self.offered(version)?;
                 self.replace_order(&request, replace, version, out)
             }
+            _ => self.act_otherwise(request, command, out),
+        }
+    }
+
+    /// What is asked for less often. Not inlined, so that orders have a small frame.
+    #[inline(never)]
+    fn act_otherwise<S: EventSink>(
+        &mut self,
+        mut request: Request,
+        command: &Command,
+        out: &mut Outbox<'_, S>,
+    ) -> Result<(), RejectReason> {
+        let session = request.session;
+        match &command.body {
             Body::OrderStatus(status) => {
                 self.name(&mut request, None)?;
                 self.order_status(&request, status, out)
@@ -322,12 +359,16 @@ impl Exchange {
     }
 
     /// Emits the text id of the request that the next report answers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn emit_name<S: EventSink>(&self, request: &Request, out: &mut Outbox<'_, S>) {
         if let Some(name) = request.name {
-            let session = self.sessions.get(request.session).id;
-            out.emit(Event::Named(Named { session, cl_ord_id: self.orders.names.get(name).text }));
+            self.emit_named(request.session, name, out);
         }
+    }
+
+    fn emit_named<S: EventSink>(&self, session: u32, name: Handle, out: &mut Outbox<'_, S>) {
+        let session = self.sessions.get(session).id;
+        out.emit(Event::Named(Named { session, cl_ord_id: self.orders.names.get(name).text }));
     }
 
     #[cold]
@@ -343,7 +384,7 @@ impl Exchange {
             out.emit(Event::Named(Named { session: command.session, cl_ord_id }));
         }
         let highest_request_id = self.sessions.get(session).highest_request_id;
-        out.emit(Event::Rejected(Rejected {
+        out.emit_inline(Event::Rejected(Rejected {
             to: self.sessions.report(session),
             request_id: command.request_id,
             client_order_id: match parts.order {
@@ -377,7 +418,7 @@ impl Exchange {
     }
 
     /// Orders may trade in the instrument now. A breach found in its book stops it for good.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_trading<S: EventSink>(
         &mut self,
         place: u32,

@@ -32,23 +32,21 @@ impl Exchange {
         let instrument = self.instruments.get(place);
         if instrument.special.is_some() {
             self.consequences.touched.insert((instrument.definition.instrument.0, place));
+            self.busy = true;
             self.note_auction(place);
         }
     }
 
-    /// A command begins: what the one before it left goes on first.
-    #[inline]
-    pub(crate) fn begin_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
-        if self.consequences.stops_entered > 0 {
-            self.consequences.stops_entered = 0;
-            self.resume_effects(out);
-        }
+    /// What the command before left goes on.
+    pub(crate) fn resume_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.consequences.stops_entered = 0;
+        self.consequences.touched.append(&mut self.consequences.unfinished);
+        self.follow(out);
     }
 
-    #[cold]
-    fn resume_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
-        self.consequences.touched = std::mem::take(&mut self.consequences.unfinished);
-        self.follow(out);
+    /// Something of this command is left to the next one, or it used up some of what may be done within one.
+    pub(crate) fn has_left_over(&self) -> bool {
+        self.consequences.stops_entered > 0
     }
 
     /// A command, a timer or one part of either had its effect: what follows from it happens.

@@ -32,13 +32,14 @@ struct Checked {
 
 impl Exchange {
     /// Takes in a new order that is not plain, or whose instrument or session is not.
+    #[inline(never)]
     pub(crate) fn new_special<S: EventSink>(
         &mut self,
         request: &Request,
         order: &NewOrder,
-        place: u32,
         out: &mut Outbox<'_, S>,
     ) -> Result<(), RejectReason> {
+        let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
         let checked = self.check_special(request, order, place, out)?;
         self.emit_name(request, out);
         let handle = self.accept(request, order, place, &checked, out);

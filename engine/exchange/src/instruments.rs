@@ -53,7 +53,7 @@ impl Instrument {
     }
 
     /// Checks a total quantity against the grid of an instrument that has nothing special.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_plain_quantity(&self, quantity: Quantity) -> Result<(), RejectReason> {
         let lot = self.definition.lot_size.0;
         if quantity.0 == 0 {
@@ -68,7 +68,7 @@ impl Instrument {
     }
 
     /// Checks a price against the limits and the grid of an instrument that has nothing special.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_plain_price(&self, price: Price) -> Result<(), RejectReason> {
         let tick = self.definition.tick_size.0;
         if price < self.definition.price_min || price > self.definition.price_max {
@@ -101,7 +101,7 @@ pub(crate) struct Instruments {
 }
 
 impl Instruments {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, id: InstrumentId) -> Option<u32> {
         self.places.get(id.0)
     }

@@ -192,6 +192,7 @@ impl Exchange {
     }
 
     /// Cancels a live order wherever it is.
+    #[inline(never)]
     pub(crate) fn finish_canceled<S: EventSink>(
         &mut self,
         handle: Handle,
@@ -203,6 +204,7 @@ impl Exchange {
     }
 
     /// Lets a live order expire wherever it is.
+    #[inline(never)]
     pub(crate) fn finish_expired<S: EventSink>(
         &mut self,
         handle: Handle,

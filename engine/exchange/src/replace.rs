@@ -24,6 +24,7 @@ struct Terms {
 
 impl Exchange {
     /// Replaces an order where it, its instrument, its session or the request is not plain.
+    #[inline(never)]
     pub(crate) fn replace_special<S: EventSink>(
         &mut self,
         request: &Request,

@@ -112,6 +112,7 @@ impl Exchange {
     }
 
     /// A cancel or mass cancel is within the session's budget for them.
+    #[inline(always)]
     pub(crate) fn check_cancel_budget(&mut self, session: u32) -> Result<(), RejectReason> {
         let log_time = self.log_time;
         let session = self.sessions.get_mut(session);

@@ -113,9 +113,11 @@ impl Schedule {
 }
 
 impl Exchange {
-    /// Fires what is due at log time, earliest first, each with all that follows from it.
-    #[inline]
+    /// Does what an earlier command left, and fires what is due at log time, earliest first, each with all that follows from it.
+    #[cold]
     pub(crate) fn fire_due<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
+        self.busy = true;
+        self.resume_effects(out);
         loop {
             // At one time expiries and phases come before graces.
             if self.timers.next <= self.log_time

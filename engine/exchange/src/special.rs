@@ -57,12 +57,11 @@ impl Exchange {
         &mut self.instruments.get_mut(place).special_mut().waiting
     }
 
-    /// Whether an order of that version of the rules takes the plain path: its instrument has nothing special, and nothing
-    /// but its own terms bounds what its session may do.
-    #[inline]
-    pub(crate) fn is_plain(&self, session: u32, place: u32, version: u32) -> bool {
-        version == 1
-            && self.instruments.get(place).special.is_none()
+    /// Whether an order of version 1 of the rules takes the plain path: its instrument has nothing special, and nothing but
+    /// its own terms bounds what its session may do.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self, session: u32, place: u32) -> bool {
+        self.instruments.get(place).special.is_none()
             && !self.sessions.get(session).controlled
             && !self.venue_killed
     }

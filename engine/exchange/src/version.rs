@@ -3,7 +3,7 @@
 use protocol::{Body, NewOrder, OrderType, Phase, ReplaceOrder, TimeInForce};
 
 /// Of a new order.
-#[inline]
+#[inline(always)]
 pub(crate) fn of_order(order: &NewOrder) -> u32 {
     let known = matches!(order.order_type, OrderType::Market | OrderType::Limit)
         && matches!(
