@@ -1,8 +1,7 @@
 //! What is on a member's disk: read from outside, as a checker may. It must not change a byte.
 
-use journaler::storage::Access;
 use journaler::storage::fake::FakeStorage;
-use journaler::{BLOCK_BYTES, JOURNAL_FOLDER, JournalReader};
+use journaler::{BATCH_HEADER_BYTES, BatchHeader, DumpedBatch, JournalReader};
 use oracle::random::Random;
 use protocol::Sequence;
 
@@ -18,32 +17,46 @@ pub(crate) fn has_frame(disk: &FakeStorage, durable: bool, sequence: Sequence, f
     matches!(cursor.next_frame(sequence), Ok(Some((_, found))) if found == frame)
 }
 
+/// A batch that stands in the journal.
+struct Stands {
+    file: String,
+    offset: u64,
+    header: BatchHeader,
+}
+
+impl Stands {
+    /// Whether `later` shows that this one was whole once. An entry of the same write doesn't: a power cut may tear both.
+    fn is_vouched_for_by(&self, later: &Self) -> bool {
+        let entry = if self.header.kind.is_entry() { self.header.index } else { self.header.index + 1 };
+        let (kind, index, written) = (later.header.kind, later.header.index, later.header.write_index);
+        let same_write = kind.is_entry() && index > entry && written <= entry;
+        later.file == self.file
+            && (later.header.durable_sequence >= self.header.first_sequence || !same_write)
+    }
+}
+
 /// A byte of the journal's last written segment that batches behind it vouch for.
 pub(crate) fn vouched_byte(disk: &FakeStorage, random: &mut Random) -> Option<(String, u64)> {
     let storage = disk.shared();
-    for name in storage.list(JOURNAL_FOLDER).ok()?.iter().rev() {
-        let path = format!("{JOURNAL_FOLDER}/{name}");
-        let file = storage.open(&path, Access::Read).ok()?;
-        let mut bytes = vec![0; usize::try_from(file.length().ok()?).ok()?];
-        file.read_at(&mut bytes, 0).ok()?;
-        let written: Vec<usize> = bytes
-            .chunks(BLOCK_BYTES)
-            .enumerate()
-            .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
-            .map(|(place, _)| place)
-            .collect();
-        if written.is_empty() {
-            continue;
-        }
-        // Behind the header, and with at least two writes of one block each behind it.
-        let blocks = written.get(1..written.len().checked_sub(6)?)?;
-        if blocks.is_empty() {
-            return None;
-        }
-        let block = *random.pick(blocks) * BLOCK_BYTES;
-        let used: Vec<usize> =
-            (block..block + BLOCK_BYTES).filter(|at| bytes.get(*at).is_some_and(|byte| *byte != 0)).collect();
-        return Some((path, *random.pick(&used) as u64));
+    let mut all: Vec<Stands> = Vec::new();
+    let (first, last) = (Sequence(0), Sequence(u64::MAX));
+    let dumped = journaler::dump(&storage, None, first, last, &mut |batch| {
+        let DumpedBatch { file, offset, header, .. } = batch;
+        all.push(Stands { file: file.to_owned(), offset, header: header.clone() });
+    });
+    dumped.ok()?;
+    let last_file = all.last()?.file.clone();
+    all.retain(|batch| batch.file == last_file);
+    let vouched: Vec<&Stands> = all
+        .iter()
+        .enumerate()
+        .filter(|(place, batch)| all.iter().skip(place + 1).any(|later| batch.is_vouched_for_by(later)))
+        .map(|(_, batch)| batch)
+        .collect();
+    if vouched.is_empty() {
+        return None;
     }
-    None
+    let batch = *random.pick(&vouched);
+    let length = BATCH_HEADER_BYTES + batch.header.payload_bytes;
+    Some((last_file, batch.offset + random.below(length as u64)))
 }

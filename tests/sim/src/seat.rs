@@ -157,7 +157,10 @@ impl World {
             starts: self.starts,
             write_max: Arc::clone(&seat.write_max),
         };
-        match Process::start(&birth, &self.ground) {
+        let faults = seat.disk.faults_armed();
+        let started = Process::start(&birth, &self.ground);
+        let struck = seat.disk.faults_armed() < faults;
+        match started {
             Ok(process) => {
                 self.ground.trace.event("start", &[id, u64::from(matches!(process, Process::Blank(_)))]);
                 seat.process = Some(process);
@@ -167,7 +170,8 @@ impl World {
             }
             Err(why) => {
                 self.ground.trace.remark(|| format!("member {id} does not start: {why}"));
-                if seat.damaged || seat.may_refuse {
+                // An error of the disk is over with the next start; only what stays is answered by an empty disk.
+                if !struck && (seat.damaged || seat.may_refuse) {
                     self.wipe(id);
                     self.start_later(id, 50);
                 } else if seat.may_fail {

@@ -13,6 +13,8 @@ pub(crate) struct Wire {
     pub(crate) member: u64,
     pub(crate) to_server: VecDeque<(u64, ToServer)>,
     pub(crate) to_client: VecDeque<(u64, ToClient)>,
+    /// The client knows that it is over. What is left is for a member that is paused: its kernel keeps that.
+    over: bool,
 }
 
 impl World {
@@ -28,13 +30,13 @@ impl World {
     pub(crate) fn step_clients(&mut self) {
         let now = self.now;
         let mut acts: Vec<(usize, Act)> = Vec::new();
-        let mut closed = Vec::new();
-        for (number, wire) in &mut self.wires {
+        for (number, wire) in self.wires.iter_mut().filter(|(_, wire)| !wire.over) {
             while wire.to_client.front().is_some_and(|(at, _)| *at <= now)
                 && let Some((_, packet)) = wire.to_client.pop_front()
             {
                 if matches!(packet, ToClient::Closed) {
-                    closed.push(*number);
+                    wire.over = true;
+                    wire.to_server.retain(|(_, packet)| matches!(packet, ToServer::Close));
                 }
                 let Some(client) = self.clients.get_mut(wire.client) else { continue };
                 let mut own = Vec::new();
@@ -44,7 +46,7 @@ impl World {
                 acts.extend(own.into_iter().map(|act| (wire.client, act)));
             }
         }
-        closed.iter().for_each(|number| drop(self.wires.remove(number)));
+        self.wires.retain(|_, wire| !wire.over || !wire.to_server.is_empty());
         let members: Vec<u64> = self.seats.keys().copied().collect();
         for (place, client) in self.clients.iter_mut().enumerate() {
             let own = client.step(now, &members, self.promises.acknowledged_sequence());
@@ -60,8 +62,13 @@ impl World {
             Act::Connect { member, login } => {
                 self.wires_made += 1;
                 let number = self.wires_made;
-                let mut wire =
-                    Wire { client, member, to_server: VecDeque::new(), to_client: VecDeque::new() };
+                let mut wire = Wire {
+                    client,
+                    member,
+                    to_server: VecDeque::new(),
+                    to_client: VecDeque::new(),
+                    over: false,
+                };
                 let up = self
                     .seats
                     .get(&member)
@@ -95,7 +102,8 @@ impl World {
 
     /// A client's connection breaks: what is on its way is lost, and only the server learns of it at once.
     pub(crate) fn break_a_wire(&mut self) {
-        let numbers: Vec<u64> = self.wires.keys().copied().collect();
+        let live = self.wires.iter().filter(|(_, wire)| !wire.over);
+        let numbers: Vec<u64> = live.map(|(number, _)| *number).collect();
         if numbers.is_empty() {
             return;
         }

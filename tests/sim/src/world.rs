@@ -226,7 +226,7 @@ impl World {
         let end = lock(&self.ground.truth).end();
         self.clients.iter().all(Client::is_done)
             && self.seats.values().all(|seat| match &seat.process {
-                Some(Process::Member(running)) => running.view.marks().applied_sequence() == end,
+                Some(Process::Member(running)) => running.view.marks().reported_sequence() == end,
                 _ => false,
             })
     }

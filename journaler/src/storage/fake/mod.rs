@@ -144,6 +144,11 @@ impl FakeStorage {
         self.disk().faults.push(fault);
     }
 
+    /// How many armed faults have not struck yet.
+    pub fn faults_armed(&self) -> usize {
+        self.disk().faults.len()
+    }
+
     /// Makes the disk lie from here on.
     pub fn lie(&self, lie: Lie) {
         self.disk().lies.push(lie);
