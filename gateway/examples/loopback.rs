@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gateway::{
     Admission, Alone, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed,
-    credentials,
+    RESUME_KEY_BYTES, ResumeKeys, credentials,
 };
 use journaler::{RealStorage, ReportLog, ReportLogOptions, ReportWriter};
 use protocol::soupbin::{Login, Packet, read_packet, write_packet};
@@ -200,6 +200,7 @@ fn start(
     let mut config = GatewayConfig::new("127.0.0.1:0".parse()?);
     config.session.throttle = None;
     let parts = GatewayParts {
+        resume: ResumeKeys::new([0; RESUME_KEY_BYTES]),
         ingress,
         reports: log.reader(),
         hub,

@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use journaler::ReportReader;
-use protocol::{DEPTH_LEVELS_MAX, EndReason, RefuseReason, Refused, Unsequenced};
+use protocol::{DEPTH_LEVELS_MAX, EndReason, RefuseReason, Refused, Unsequenced, UserName};
 use ring::{Ingress, PublishError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -30,6 +30,7 @@ use crate::config::{DurabilityLevel, SessionLimits};
 use crate::hub::{Hub, LoginVerdict, Port};
 use crate::leadership::Leadership;
 use crate::listener::StatsCells;
+use crate::resume::ResumeKeys;
 use crate::session::{Attempt, Now, Query, Session, Standing, Step};
 use crate::verifier::{FailedLogins, Verifiers};
 
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) depth: DepthSource,
     pub(crate) admission: AdmissionSource,
     pub(crate) leadership: Arc<dyn Leadership>,
+    pub(crate) resume: ResumeKeys,
     pub(crate) verifiers: Verifiers,
     pub(crate) failed_logins: RefCell<FailedLogins>,
     pub(crate) stopping: Cell<bool>,
@@ -77,6 +79,8 @@ pub(crate) struct Connection {
     verification: Option<(Attempt, oneshot::Receiver<bool>)>,
     /// A password was looked at; its owner is not told yet.
     verified: Option<(Attempt, bool)>,
+    /// Who the login was for.
+    name: Option<UserName>,
     /// A question that is not answered yet. What came behind it waits.
     asked: Option<Query>,
     /// The ring had no room for what waits.
@@ -112,6 +116,7 @@ impl Connection {
             out: Outbound::default(),
             verification: None,
             verified: None,
+            name: None,
             asked: None,
             blocked: false,
             unconfirmed: false,
@@ -232,6 +237,7 @@ impl Connection {
             match self.session.receive(now, standing, &mut self.inbound, &mut self.out) {
                 Step::Verify(attempt) => self.verify(now, attempt),
                 Step::Query(query) => self.asked = Some(query),
+                Step::Resume => self.give_token(now),
                 Step::NotLeader => {
                     self.session.not_leader(now, self.shared.leadership.leader(), &mut self.out);
                 }

@@ -31,6 +31,7 @@ pub mod credentials;
 mod hub;
 mod leadership;
 mod listener;
+mod resume;
 pub mod session;
 mod throttle;
 mod verifier;
@@ -41,4 +42,5 @@ pub use config::{ConfigError, DurabilityLevel, GatewayConfig, ListenerLimits, Se
 pub use hub::{Hub, HubEgress, HubSeed, LoginVerdict, Port};
 pub use leadership::{Alone, Leadership};
 pub use listener::{Gateway, GatewayError, GatewayHandle, GatewayParts, GatewayStats};
+pub use resume::{RESUME_KEY_BYTES, ResumeKeys};
 pub use throttle::{Throttle, ThrottleLimits};

@@ -26,6 +26,7 @@ use crate::config::{ConfigError, GatewayConfig, ListenerLimits};
 use crate::connection::{Connection, Shared};
 use crate::hub::Hub;
 use crate::leadership::Leadership;
+use crate::resume::ResumeKeys;
 use crate::verifier::{FailedLogins, Verifiers};
 
 /// Connections that the kernel holds for us.
@@ -53,6 +54,8 @@ pub struct GatewayParts {
     pub admission: AdmissionSource,
     /// Whether this member leads.
     pub leadership: Arc<dyn Leadership>,
+    /// Lets clients in again without their passwords being verified.
+    pub resume: ResumeKeys,
 }
 
 /// A running gateway. Dropping it stops it.
@@ -220,6 +223,7 @@ fn shared(
         depth: parts.depth,
         admission: parts.admission,
         leadership: parts.leadership,
+        resume: parts.resume,
         verifiers,
         failed_logins: RefCell::new(FailedLogins::new(config.listener.failed_logins, clock.now().monotonic)),
         stopping: Cell::new(false),

@@ -34,6 +34,7 @@ use protocol::{
 use crate::admission::Admission;
 use crate::buffers::{Inbound, Outbound};
 use crate::config::{DurabilityLevel, SessionLimits};
+use crate::resume::{RESUME, Token};
 use crate::throttle::Throttle;
 
 use commands::Fate;
@@ -77,6 +78,8 @@ pub enum Step {
     NotLeader,
     /// The password must be verified: call [`Session::verified`] or [`Session::refuse`].
     Verify(Attempt),
+    /// The client wants a token to come back with.
+    Resume,
     /// A question: call [`Session::answer`] with what is known, then go on receiving.
     Query(Query),
 }
@@ -151,6 +154,8 @@ pub struct Session {
     is_deposed: bool,
     /// The leader to name at the end of a session that was deposed.
     leader: Option<String>,
+    /// What the client presented before its login.
+    token: Option<Token>,
     /// What becomes of the message that comes next, which waits for the leadership to be confirmed.
     held: Option<Fate>,
     /// The user's session, from the verified password on.
@@ -185,6 +190,7 @@ impl Session {
             term: None,
             is_deposed: false,
             leader: None,
+            token: None,
             held: None,
             session: SessionId::SYSTEM,
             control: None,
@@ -465,7 +471,11 @@ impl Session {
                 }
                 return self.attempt(now, login, out).map(Step::Verify);
             }
+            (Packet::Debug(text), State::AwaitingLogin { .. }) if text.starts_with(RESUME.as_bytes()) => {
+                self.token = Token::read(text);
+            }
             (_, State::AwaitingLogin { .. }) => self.close(now, EndReason::Protocol, out),
+            (Packet::Debug(text), State::Live(_)) if *text == RESUME.as_bytes() => return Some(Step::Resume),
             (Packet::ClientHeartbeat | Packet::Debug(_), _) => {}
             (Packet::LogoutRequest, State::Live(stream)) => self.end_live(now, stream, EndReason::Logout),
             (Packet::LogoutRequest, State::Replaying(_)) => self.close(now, EndReason::Logout, out),

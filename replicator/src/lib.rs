@@ -30,8 +30,8 @@ pub use alone::{ALONE, Sequencer};
 pub use consensus::{
     Blank, BoxFuture, Cluster, ClusterError, ClusterOptions, ClusterStatus, Feed, FoundError, Hooks,
     InstallError, JournalMonitor, MEMBER_FILE, MemberRole, MemberStatus, PrepareError, Prepared,
-    RebuildError, RebuildPlan, SnapshotFolder, Start, Timing, Verdict, Versions, WriteError, WriterHome,
-    objection, plan_rebuild, prepare, raise, rebuild, seeded,
+    RebuildError, RebuildPlan, SnapshotFolder, Start, TakeSecret, Timing, Verdict, Versions, WriteError,
+    WriterHome, objection, plan_rebuild, prepare, raise, rebuild, seeded,
 };
 pub use lead::{
     Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled, proposals,

@@ -12,12 +12,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use gateway::Leadership;
+use gateway::{Leadership, ResumeKeys};
 use journaler::{Journal, LogSummary, SharedStorage};
 use pipeline::{EngineConfig, EngineHandle, EngineView, MemberParts, MemberPorts};
 use protocol::{Capacities, Checkpoint, Sequence};
 use rand::RngExt;
-use replicator::{Cluster, ClusterOptions, Hooks, Lead, MemberStatus, Verdict, Versions, WriterHome};
+use replicator::{
+    Cluster, ClusterOptions, Hooks, Lead, MemberStatus, TakeSecret, Verdict, Versions, WriterHome,
+};
 use snapshots::SnapshotStore;
 
 use self::adapters::{Folder, Leads};
@@ -46,15 +48,16 @@ pub fn versions() -> Versions {
 pub struct Seat {
     lead: Lead,
     needed_from: Arc<AtomicU64>,
-}
-
-impl Default for Seat {
-    fn default() -> Self {
-        Self { lead: Lead::new(), needed_from: Arc::new(AtomicU64::new(0)) }
-    }
+    resume: ResumeKeys,
 }
 
 impl Seat {
+    /// A member that nobody knows yet. Its gateway has `resume` too: what clients got from one member lets them in at others.
+    #[must_use]
+    pub fn new(resume: ResumeKeys) -> Self {
+        Self { lead: Lead::new(), needed_from: Arc::new(AtomicU64::new(0)), resume }
+    }
+
     /// What the engine needs.
     #[must_use]
     pub fn parts(&self) -> MemberParts {
@@ -152,6 +155,8 @@ impl MemberSide {
                 diverged: Box::new(move |verdict| diverged(&view, verdict)),
                 fatal: fatal(start.config, start.data),
                 restart: restart(start.asked.clone()),
+                secret: seat.resume.own().to_vec(),
+                told_secret: told_secret(seat.resume.clone()),
             },
             seed: rand::rng().random(),
             writer: WriterHome::Thread,
@@ -235,6 +240,10 @@ fn words(told: &[(u64, u64)]) -> String {
 fn fatal(config: &Config, data: &Path) -> Box<dyn Fn(&str) + Send + Sync> {
     let (data, journal) = (data.to_path_buf(), config.journal.clone());
     Box::new(move |line| assembly::end_with(&crate::space::explain(line, &data, &journal)))
+}
+
+fn told_secret(resume: ResumeKeys) -> TakeSecret {
+    Box::new(move |key| resume.learn(key))
 }
 
 fn restart(asked: Sender<Asked>) -> Box<dyn Fn() + Send + Sync> {

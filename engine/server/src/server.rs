@@ -93,15 +93,25 @@ impl Server {
             CommandError::Failed(line) => CommandError::failed(space::explain(&line, &data, &config.journal)),
             other => other,
         })?;
-        let Started { engine, hub, leadership, member, cluster_id, recovered, day, ready_files, passwords } =
-            started;
+        let Started {
+            engine,
+            hub,
+            leadership,
+            resume,
+            member,
+            cluster_id,
+            recovered,
+            day,
+            ready_files,
+            passwords,
+        } = started;
         let JournalConfig { reserve_bytes, segment_bytes, .. } = config.journal;
         let reserve = Reserve::new(&data, reserve_bytes, segment_bytes).map(Arc::new);
         let reserve =
             reserve.map_err(|error| CommandError::failed(format!("{}: {error}", data.display())))?;
         look_after(&reserve, &storage)?;
         upkeep::warn_if_low(&reserve, &storage, &data);
-        let gateway = start::gateway(&site, &engine, hub, leadership, &reserve)?;
+        let gateway = start::gateway(&site, &engine, hub, (leadership, resume), &reserve)?;
         let ready = site.ready(gateway.local_addr(), recovered);
         oversight.show(Running {
             view: engine.view(),

@@ -10,6 +10,7 @@
 
 mod inbound;
 mod reach;
+mod token;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::pending::Pending;
 use crate::{ClientConfig, ClientError, ClientEvent, ConnectionLoss, Outcome, Start, SubmitError};
 
 use reach::Reach;
+use token::Token;
 
 /// How long a session that is not available is asked for: the server holds a dead connection for its silence limit.
 const SESSION_PATIENCE: Duration = Duration::from_secs(SILENCE_SECONDS + 10);
@@ -86,6 +88,7 @@ pub struct ClientSession {
     out: Vec<u8>,
     out_sent: usize,
     reach: Reach,
+    token: Token,
     address: String,
     unavailable_since: Option<Duration>,
     last_heard: Duration,
@@ -119,6 +122,7 @@ impl ClientSession {
             out: Vec::new(),
             out_sent: 0,
             reach: Reach::new(&config),
+            token: Token::default(),
             address: String::new(),
             unavailable_since: None,
             last_heard: Duration::ZERO,
@@ -238,6 +242,9 @@ impl ClientSession {
             session,
             next,
         };
+        if let Some(text) = self.token.present() {
+            soupbin::write_packet(&Packet::Debug(text.as_bytes()), &mut self.out);
+        }
         soupbin::write_packet(&Packet::LoginRequest(login), &mut self.out);
         self.link = Link::Greeting(Greeting::new(now + self.reach.login_limit()));
     }
@@ -247,6 +254,10 @@ impl ClientSession {
         self.out.clear();
         self.out_sent = 0;
         let was_let_in = matches!(self.link, Link::Live | Link::Replaying | Link::Leaving);
+        if matches!((&self.link, &loss), (Link::Greeting(_), ConnectionLoss::Closed(_))) {
+            // Perhaps a member of an earlier version, which takes nothing before a login.
+            self.token.forget();
+        }
         let until = now + self.reach.pause(&loss, was_let_in);
         let ended = matches!(self.link, Link::Ended(_));
         let leaving = matches!(self.link, Link::Leaving);

@@ -1,14 +1,23 @@
-//! A connection's login: the password goes to a verifier's thread and back, and the session is told what was found.
+//! A connection's login: a token is looked at here, the password goes to a verifier's thread and back, and the session is
+//! told what was found.
 
 use std::sync::atomic::Ordering;
 
-use protocol::{ReportNumber, UserDefinition};
+use protocol::{ReportNumber, UserDefinition, UserName};
 
 use super::Connection;
 use crate::session::{Attempt, Identity, NOT_AUTHORIZED, NOT_AVAILABLE, Now};
 
 impl Connection {
     pub(super) fn verify(&mut self, now: Now, attempt: Attempt) {
+        let today = self.shared.hub.trading_day();
+        let is_known = match (self.user(&attempt), attempt.token()) {
+            (Some(user), Some(token)) => self.shared.resume.admits(token, &user, today),
+            _ => false,
+        };
+        if is_known {
+            return self.verified(now, &attempt, true);
+        }
         let allowed = self.shared.failed_logins.borrow_mut().allows(self.address, now.monotonic);
         let asked = if allowed {
             let user = self.user(&attempt);
@@ -26,7 +35,18 @@ impl Connection {
     }
 
     fn user(&self, attempt: &Attempt) -> Option<UserDefinition> {
-        attempt.name.and_then(|name| self.shared.hub.user(name)).filter(|user| user.enabled)
+        self.enabled(attempt.name)
+    }
+
+    fn enabled(&self, name: Option<UserName>) -> Option<UserDefinition> {
+        name.and_then(|name| self.shared.hub.user(name)).filter(|user| user.enabled)
+    }
+
+    /// The client asked for a token to come back with.
+    pub(super) fn give_token(&mut self, now: Now) {
+        let Some(user) = self.enabled(self.name) else { return };
+        let token = self.shared.resume.issue(&user, self.shared.hub.trading_day());
+        self.session.give_token(now, &token, &mut self.out);
     }
 
     pub(super) fn verified(&mut self, now: Now, attempt: &Attempt, is_right: bool) {
@@ -38,6 +58,7 @@ impl Connection {
         }
         match user {
             Some(user) => {
+                self.name = attempt.name;
                 let today = self.shared.hub.trading_day();
                 let last_report = match attempt.day_wanted(today) {
                     Some(day) => self.shared.reports.available(user.session, day),

@@ -8,6 +8,7 @@ use protocol::{
 use super::stream::Stream;
 use super::{Control, NOT_AUTHORIZED, NOT_AVAILABLE, Now, Session, State};
 use crate::buffers::Outbound;
+use crate::resume::Token;
 
 /// What a login packet asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Attempt {
     /// The user's name; `None` where it can't be one, so that the login is refused in the end, but not sooner than others.
     pub name: Option<UserName>,
     password: [u8; 10],
+    /// The token that came before it.
+    token: Option<Token>,
     /// The day wanted; `None` for the current one.
     day: Option<TradingDay>,
     /// Number of the first report wanted; `None` for the next new one.
@@ -39,6 +42,7 @@ pub(super) struct Entry {
     next: Option<ReportNumber>,
 }
 
+// Neither password nor token is shown.
 impl std::fmt::Debug for Attempt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attempt")
@@ -54,6 +58,11 @@ impl Attempt {
     #[must_use]
     pub fn password(&self) -> &[u8] {
         self.password.trim_ascii_end()
+    }
+
+    /// The token that makes the password unnecessary, if it is a good one.
+    pub(crate) fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
     }
 
     /// The day whose reports are wanted, where that is one that can be had while `today` is the current day.
@@ -75,6 +84,7 @@ impl Session {
         let attempt = Attempt {
             name: UserName::from_padded(&login.username),
             password: login.password,
+            token: self.token.take(),
             day,
             next: (login.next != 0).then_some(ReportNumber(login.next)),
         };
@@ -83,7 +93,12 @@ impl Session {
         Some(attempt)
     }
 
-    /// The password is right. The current day's session is asked for in the log, an older day's reports are just read.
+    /// Gives the client the token that it asked for.
+    pub(crate) fn give_token(&mut self, now: Now, token: &Token, out: &mut Outbound) {
+        self.send(now, &Packet::Debug(token.text().as_bytes()), out);
+    }
+
+    /// The password or the token is right. The current day's session is asked for in the log, an older day's reports are just read.
     pub fn verified(&mut self, now: Now, identity: &Identity, out: &mut Outbound) {
         let State::Verifying { attempt, .. } = self.state else { return };
         self.session = identity.session;

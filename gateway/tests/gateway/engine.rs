@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gateway::{
     Admission, Gateway, GatewayConfig, GatewayHandle, GatewayParts, Hub, HubEgress, HubSeed, Leadership,
-    credentials,
+    ResumeKeys, credentials,
 };
 use journaler::{RealStorage, ReportLog, ReportLogOptions, ReportWriter};
 use protocol::{
@@ -161,6 +161,7 @@ impl Venue {
         let admits = Arc::clone(&admission);
         let lead = Arc::new(FakeLead::default());
         let parts = GatewayParts {
+            resume: ResumeKeys::new([7; 32]),
             ingress: ring.ingress,
             reports: log.reader(),
             hub,

@@ -207,6 +207,8 @@ impl Driver {
                     self.attempt = Some(attempt);
                 }
                 Step::Query(query) => self.asked = Some(query),
+                // Tokens are the driver's.
+                Step::Resume => {}
                 Step::NotLeader => {
                     self.session.not_leader(self.now, self.leader.map(str::to_owned), &mut self.out);
                 }

@@ -129,6 +129,34 @@ fn logins_are_refused_one_and_all() {
 }
 
 #[test]
+fn a_token_lets_its_user_in_again_without_the_password() {
+    let venue = Venue::start(SLOTS, |_| {});
+    let debug = |text: &str| wire::packet(&Packet::Debug(text.as_bytes()));
+    let mut client = Client::live(&venue, 0);
+    client.send(&debug("resume"));
+    let line = client.line();
+    let token = line.strip_prefix('+').expect("a debug packet").to_owned();
+    assert!(token.starts_with("resume="), "{token}");
+    client.orders(1..=1);
+    assert_eq!(client.line(), "S 1", "it goes on as before");
+    client.send(&wire::packet(&Packet::LogoutRequest));
+    assert_eq!(client.lines(2), ["+closing=logout", "EOF"]);
+
+    let attempt = |token: &str, name: &str, password: &str| {
+        let mut client = Client::connect(&venue);
+        client.send(&[debug(token), wire::login_packet(name, password, CURRENT, 0)].concat());
+        client.line()
+    };
+    assert_eq!(attempt(&token, "demo0", "wrong"), "A 0000000002 2");
+    let forged = format!("{}{}", &token[..token.len() - 4], "0000");
+    for (token, name) in [(&*token, "demo1"), (&*token, "off"), (&*forged, "demo0"), ("resume", "demo0")] {
+        assert_eq!(attempt(token, name, "wrong"), "J A", "{name}");
+    }
+    // The password counts where the token doesn't.
+    assert_eq!(attempt(&forged, "demo1", "secret"), "A 0000000002 1");
+}
+
+#[test]
 fn failed_logins_from_one_address_are_held_back() {
     let venue = Venue::start(SLOTS, |config| {
         config.listener.failed_logins = ThrottleLimits { rate: 1, burst: 2 };

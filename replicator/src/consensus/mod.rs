@@ -106,6 +106,9 @@ impl Timing {
     }
 }
 
+/// Takes what another member tells the others and nobody else.
+pub type TakeSecret = Box<dyn Fn(&[u8]) + Send + Sync>;
+
 /// What the consensus calls in the rest of the process.
 pub struct Hooks {
     /// This member's last checkpoints, the oldest first.
@@ -122,4 +125,8 @@ pub struct Hooks {
     pub fatal: Box<dyn Fn(&str) + Send + Sync>,
     /// A snapshot has arrived: the process must start again.
     pub restart: Box<dyn Fn() + Send + Sync>,
+    /// What this member tells the other members and nobody else; what it means is not known here. May be empty.
+    pub secret: Vec<u8>,
+    /// Another member told its own.
+    pub told_secret: TakeSecret,
 }

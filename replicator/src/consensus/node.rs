@@ -239,6 +239,7 @@ impl Node {
         status: &proto::Status,
     ) -> proto::StatusAnswer {
         self.hear(sender.member, &status.checkpoints);
+        (self.hooks.told_secret)(&status.secret);
         if status.forgetful {
             self.forget_acknowledgements_of(sender.member, status.life).await;
         }
@@ -268,6 +269,7 @@ impl Node {
             incoming_bytes,
             incoming_bytes_total,
             life: self.life,
+            secret: self.hooks.secret.clone().into(),
         }
     }
 
@@ -302,6 +304,7 @@ impl Node {
             reset_term: reset.term,
             reset_life: reset.life,
             reset_end: reset.end,
+            secret: self.hooks.secret.clone().into(),
         }
     }
 
@@ -342,6 +345,7 @@ impl Node {
     /// Takes what another member answered.
     async fn learn(&self, peer: u64, answer: proto::StatusAnswer) {
         self.hear(peer, &answer.checkpoints);
+        (self.hooks.told_secret)(&answer.secret);
         if self.memory.is_forgetful() {
             let term = answer.vote.as_ref().map_or(0, |vote| vote.term);
             let last = answer.last.as_ref().map(super::types::log_id_from_proto);

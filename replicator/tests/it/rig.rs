@@ -277,6 +277,8 @@ impl Rig {
                 restart: Box::new(move || {
                     restarts.fetch_add(1, Ordering::Relaxed);
                 }),
+                secret: Vec::new(),
+                told_secret: Box::new(|_| ()),
             },
             seed: self.starts,
             writer: WriterHome::Task(Box::new(|| Duration::from_micros(200))),

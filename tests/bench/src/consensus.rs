@@ -156,6 +156,8 @@ fn start(place: &Place, durability: Durability) -> Result<Running, Error> {
             diverged: Box::new(|_| ()),
             fatal: Box::new(|line| eprintln!("{line}")),
             restart: Box::new(|| ()),
+            secret: Vec::new(),
+            told_secret: Box::new(|_| ()),
         },
         seed: place.member.id.0,
         writer: WriterHome::Thread,

@@ -74,5 +74,7 @@ pub(crate) fn hooks(
         }),
         fatal: Box::new(move |line| keep_first(&fatal, line)),
         restart: Box::new(move || restart.store(true, Ordering::Relaxed)),
+        secret: Vec::new(),
+        told_secret: Box::new(|_| ()),
     }
 }

@@ -20,8 +20,9 @@ use crate::trace::{Trace, lock};
 use crate::truth::Truth;
 use crate::wires::Wire;
 
-/// How long a healed cluster may take until all clients know everything and all members are equal.
-const SETTLE_MAX: u64 = 30_000;
+/// How long a healed cluster may take until all clients know everything and all members are equal. A piece of a snapshot
+/// that got lost is waited for 20 s, and that may be so twice in a row.
+const SETTLE_MAX: u64 = 60_000;
 /// How long a founding may take.
 const FOUNDING_MAX: u64 = 10_000;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use gateway::{Admission, Alone, Gateway, GatewayHandle, GatewayParts, Hub, Leadership};
+use gateway::{Admission, Alone, Gateway, GatewayHandle, GatewayParts, Hub, Leadership, ResumeKeys};
 use journaler::{JournalError, SharedStorage};
 use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened};
 use protocol::{ConnectionId, Sequence, SessionId, TradingDay};
@@ -49,6 +49,7 @@ pub(super) struct Started {
     pub(super) engine: EngineHandle,
     pub(super) hub: Hub,
     pub(super) leadership: Arc<dyn Leadership>,
+    pub(super) resume: ResumeKeys,
     pub(super) member: Option<MemberSide>,
     pub(super) cluster_id: u128,
     /// Last frame of the recovered state, and its trading day.
@@ -97,8 +98,18 @@ pub(super) fn alone(site: &Site<'_>) -> Result<Started, CommandError> {
     let (recovered, day) = (opened.exchange().sequence(), opened.exchange().trading_day());
     let ready_files = site.take_over()?;
     let (engine, hub, passwords) = start_engine(config, &engine_config, data, opened)?;
-    let leadership = Arc::new(Alone);
-    Ok(Started { engine, hub, leadership, member: None, cluster_id, recovered, day, ready_files, passwords })
+    Ok(Started {
+        engine,
+        hub,
+        leadership: Arc::new(Alone),
+        resume: ResumeKeys::new(rand::rng().random()),
+        member: None,
+        cluster_id,
+        recovered,
+        day,
+        ready_files,
+        passwords,
+    })
 }
 
 /// Starts a member of a cluster; where it is in none yet, waits until it is.
@@ -135,7 +146,8 @@ pub(super) fn member(
     let (recovered, day, capacities) = (exchange.sequence(), exchange.trading_day(), exchange.capacities());
     // Far from the numbers of the other members' connections, and of this one's before: they are in the same log.
     let (hub, egress) = Hub::new(&assembly::seed(exchange, ConnectionId(rand::rng().random())));
-    let seat = Seat::default();
+    let resume = ResumeKeys::new(rand::rng().random());
+    let seat = Seat::new(resume.clone());
     let (engine, ports) = Engine::start_member(&engine_config, opened, Box::new(egress), seat.parts())
         .map_err(|error| CommandError::failed(error.to_string()))?;
     let start = member::Start {
@@ -152,7 +164,19 @@ pub(super) fn member(
     let member = MemberSide::start(&start, entered, Log { journal, summary }, &seat, ports, oversight)?;
     let leadership = seat.leadership(cluster);
     let member = Some(member);
-    Ok(Started { engine, hub, leadership, member, cluster_id, recovered, day, ready_files, passwords: None })
+    let passwords = None;
+    Ok(Started {
+        engine,
+        hub,
+        leadership,
+        resume,
+        member,
+        cluster_id,
+        recovered,
+        day,
+        ready_files,
+        passwords,
+    })
 }
 
 /// What the kernel calls the time since the machine was started; empty where it does not say.
@@ -239,7 +263,7 @@ pub(super) fn gateway(
     site: &Site<'_>,
     engine: &EngineHandle,
     hub: Hub,
-    leadership: Arc<dyn Leadership>,
+    (leadership, resume): (Arc<dyn Leadership>, ResumeKeys),
     reserve: &Arc<Reserve>,
 ) -> Result<GatewayHandle, CommandError> {
     let depth = engine.view();
@@ -250,6 +274,7 @@ pub(super) fn gateway(
         depth: Arc::new(move |instrument, levels| depth.depth().snapshot(instrument, levels)),
         admission: admission(engine.view(), Arc::clone(site.oversight), Arc::clone(reserve)),
         leadership,
+        resume,
     };
     Gateway::start(assembly::gateway(site.config), parts)
         .map_err(|error| CommandError::failed(error.to_string()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::soupbin::{self, Packet};
 use protocol::{Event, FrameKind, RejectReason, Report, ReportNumber, RequestId, TradingDay, Unsequenced};
 
-use super::{ClientSession, Link, OnEvent, Place, QueryId, SESSION_PATIENCE};
+use super::{ClientSession, Link, OnEvent, Place, QueryId, SESSION_PATIENCE, token};
 use crate::greeting;
 use crate::{ClientError, ClientEvent, ConnectionLoss, LoggedIn, LoginRejection, Outcome, ServerFault};
 
@@ -75,6 +75,11 @@ impl ClientSession {
     fn fact(&mut self, text: &[u8], now: Duration, on_event: OnEvent<'_>) -> Result<(), ServerFault> {
         let text = String::from_utf8_lossy(text);
         let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        if name == token::NAME {
+            // A secret, and nothing that a caller could use.
+            self.token.take(value);
+            return Ok(());
+        }
         on_event(ClientEvent::Fact(text.to_string()));
         if name == "leader" && !value.is_empty() {
             self.disconnected(now, ConnectionLoss::Redirected(value.to_owned()), on_event);
@@ -115,6 +120,7 @@ impl ClientSession {
             self.replayed_until = sender.last_report;
             self.settle = Some((sender.last_report, highest));
             told.resent = self.pending.resend_above(highest, &mut self.out);
+            soupbin::write_packet(&Packet::Debug(token::NAME.as_bytes()), &mut self.out);
             told.sending = Some((sender.last_report, highest));
         }
         on_event(ClientEvent::LoggedIn(told));

@@ -7,6 +7,10 @@ use crate::{ClientConfig, ConnectionLoss};
 
 /// Pause behind the first round of tries; it doubles with each round.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(10);
+/// Longest pause of the first rounds, in which the members elect a leader.
+const BACK_OFF_SOON: Duration = Duration::from_millis(40);
+/// How many rounds those are: about half a second.
+const ROUNDS_SOON: u32 = 14;
 /// Longest pause between two rounds.
 const BACK_OFF_LAST: Duration = Duration::from_millis(250);
 /// How long a login may take: the server verifies passwords one after the other.
@@ -94,7 +98,10 @@ impl Reach {
             true => self.dead_rounds.saturating_add(1),
             false => 0,
         };
-        let pause = BACK_OFF_FIRST.saturating_mul(1 << self.rounds.min(10)).min(BACK_OFF_LAST);
+        let pause = match self.rounds.checked_sub(ROUNDS_SOON) {
+            None => BACK_OFF_FIRST.saturating_mul(1 << self.rounds).min(BACK_OFF_SOON),
+            Some(later) => BACK_OFF_SOON.saturating_mul(2 << later.min(10)).min(BACK_OFF_LAST),
+        };
         (self.tried, self.redirects, self.rounds) = (0, 0, self.rounds.saturating_add(1));
         self.round_stalls = 0;
         self.jittered(pause)

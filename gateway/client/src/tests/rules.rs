@@ -257,7 +257,7 @@ fn members_are_tried_in_turn_and_each_round_waits_longer() {
     let members: Vec<String> = ["a:1", "b:1", "c:1"].map(str::to_owned).to_vec();
     let mut bench = Bench::new(|config| (config.addresses, config.seed) = (members.clone(), 9));
     let mut pauses = Vec::new();
-    for attempt in 1..30 {
+    for attempt in 1..60 {
         bench.send(&[Packet::LoginRejected(b'L')]);
         let retry_at = bench.session.retry_at().expect("a member that doesn't lead is no reason to end");
         if attempt % 3 != 0 {
@@ -269,10 +269,45 @@ fn members_are_tried_in_turn_and_each_round_waits_longer() {
         assert_eq!(bench.session.connect_due(bench.now).as_deref(), Some(members[attempt % 3].as_str()));
         bench.session.connected(bench.now);
     }
-    for (pause, whole) in pauses.iter().zip([10, 20, 40, 80, 160, 250, 250, 250, 250]) {
+    let soon = std::iter::repeat_n(40, 12);
+    let expected = [10, 20].into_iter().chain(soon).chain([80, 160, 250, 250, 250]);
+    assert_eq!(pauses.len(), expected.clone().count());
+    for (pause, whole) in pauses.iter().zip(expected) {
         assert!((whole / 2..=whole).contains(pause), "{pauses:?}");
     }
     assert!(pauses.windows(2).any(|two| two[0] * 2 != two[1]), "not all clients come at once: {pauses:?}");
+}
+
+#[test]
+fn a_token_goes_before_the_next_logins_until_one_is_closed_without_a_word() {
+    let mut bench = Bench::new(|_| ());
+    bench.greet(1, 1, 0, 0, 1);
+    let sent = |bench: &Bench| match protocol::soupbin::read_packet(bench.session.outgoing()) {
+        Ok(Some((Packet::Debug(text), _))) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
+    };
+    let sends = |bench: &Bench, text: &str| {
+        let mut wanted = Vec::new();
+        write_packet(&Packet::Debug(text.as_bytes()), &mut wanted);
+        bench.session.outgoing().ends_with(&wanted)
+    };
+    assert!(sends(&bench, "resume"), "it is asked for");
+    bench.send(&[Packet::Debug(b"resume=abc")]);
+    assert!(bench.events.iter().all(|event| !format!("{event:?}").contains("abc")), "{:?}", bench.events);
+    assert!(!format!("{:?}", bench.session).contains("resume=abc"));
+    let closed = || ConnectionLoss::Closed("closed".to_owned());
+    let lose = |bench: &mut Bench, loss: ConnectionLoss| {
+        bench.session.disconnected(bench.now, loss, &mut |_| ());
+        bench.now += Duration::from_secs(1);
+        bench.connect();
+    };
+    lose(&mut bench, closed());
+    assert_eq!(sent(&bench).as_deref(), Some("resume=abc"));
+    lose(&mut bench, ConnectionLoss::NotLeader);
+    assert_eq!(sent(&bench).as_deref(), Some("resume=abc"));
+    lose(&mut bench, closed());
+    assert_eq!(sent(&bench), None);
+    bench.login();
 }
 
 #[test]

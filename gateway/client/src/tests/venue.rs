@@ -62,6 +62,8 @@ pub(super) struct Venue {
     pub(super) refused: BTreeSet<RequestId>,
     /// Requests that came again although they had been processed.
     pub(super) repeated: u32,
+    /// Logins that came with a token.
+    pub(super) resumed: u32,
     /// A `leader=` that the next login is answered with.
     pub(super) leader: Option<String>,
     /// `None` for a venue alone.
@@ -86,6 +88,7 @@ impl Venue {
             truth: BTreeMap::new(),
             refused: BTreeSet::new(),
             repeated: 0,
+            resumed: 0,
             leader: None,
             cluster: None,
         }
@@ -150,6 +153,8 @@ impl Venue {
                 Packet::Unsequenced(frame) => self.frame(connection, frame),
                 Packet::LogoutRequest => self.close(connection),
                 Packet::ClientHeartbeat => {}
+                Packet::Debug(b"resume") => self.send(connection, &Packet::Debug(b"resume=good")),
+                Packet::Debug(b"resume=good") => self.resumed += 1,
                 other => panic!("the client sent {other:?}"),
             }
         }
