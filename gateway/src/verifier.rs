@@ -1,5 +1,5 @@
 //! Threads that verify passwords, and the count of an address's failures. A flood of logins must cost no more than those
-//! threads and a queue of a fixed length: they have the lowest priority, and never run on the gateway's thread.
+//! threads and a queue of a fixed length: they have a low priority, and never run on the gateway's thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,8 +17,9 @@ use crate::throttle::{Throttle, ThrottleLimits};
 
 /// Addresses whose failures are counted one by one; further ones share one count.
 const ADDRESSES_MAX: usize = 4096;
-/// The lowest priority there is.
-const NICE: i32 = 19;
+/// A tenth of a core where the engine's threads want all of it. With the lowest priority there is, a machine that others keep
+/// busy would let nobody log in for seconds.
+const NICE: i32 = 10;
 
 struct Job {
     credential: Credential,

@@ -127,6 +127,9 @@ impl Founder {
             last_index: None,
             committed_index: None,
             applied_index: None,
+            removed: false,
+            disk_lag_ms: 0,
+            disk_low: false,
             durability: self.durability,
             members: Vec::new(),
         }

@@ -5,6 +5,7 @@ mod cluster;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use pipeline::HistogramSnapshot;
 use prometheus_client::collector::Collector;
@@ -139,6 +140,11 @@ impl Writer<'_> {
     fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let metric = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(value).encode(metric)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
+        let metric = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(value.as_secs_f64()).encode(metric)
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
@@ -283,6 +289,9 @@ mod tests {
             last_index: Some(9),
             committed_index: Some(8),
             applied_index: Some(8),
+            removed: false,
+            disk_lag_ms: 250,
+            disk_low: true,
             durability: "quorum",
             members: vec![member(1, None), member(2, Some(2)), member(3, None)],
         }
@@ -300,6 +309,8 @@ mod tests {
             "ringpit_cluster_entry{state=\"committed\"} 8",
             "ringpit_cluster_reachable{member=\"3\"} 0",
             "ringpit_cluster_lag_entries{member=\"2\"} 2",
+            "ringpit_cluster_disk_lag_seconds 0.25",
+            "ringpit_cluster_disk_low 1",
             "ringpit_cluster_commit_seconds_count 4",
             "ringpit_sequence{stage=\"applied\"} 11",
             "ringpit_sequence{stage=\"reports_durable\"} 5",

@@ -180,6 +180,7 @@ impl Node {
         if !voters.remove(&id) {
             return Ok(format!("member {id} has no vote already"));
         }
+        check_last(id, &voters)?;
         self.check_layout(&voters, force)?;
         if !force {
             self.check_quorum(&voters)?;
@@ -198,6 +199,7 @@ impl Node {
         }
         let mut voters = self.voters();
         if voters.remove(&id) {
+            check_last(id, &voters)?;
             self.check_layout(&voters, force)?;
             if !force {
                 self.check_quorum(&voters)?;
@@ -277,6 +279,16 @@ impl Node {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+/// Without a voter there is no cluster, whatever is forced.
+fn check_last(id: u64, left: &BTreeSet<u64>) -> Result<(), String> {
+    if left.is_empty() {
+        return Err(format!(
+            "member {id} is the only one with a vote: give another its vote first; to end the cluster, stop its members"
+        ));
+    }
+    Ok(())
 }
 
 pub(crate) fn add(member: &Member) -> Wish {

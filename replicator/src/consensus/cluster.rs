@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use protocol::planted::{Bug, is_on};
 use tokio::sync::{mpsc as channel, watch};
 
 use super::admin;
+use super::disk::{DiskWatch, Watched};
 use super::machine::{Applied, Feed, Machine};
 use super::memory::Memory;
 use super::node::{Node, Parts, lock};
@@ -35,8 +36,6 @@ use crate::transport::{Envelope, Transport};
 
 /// Most entries of one message: a follower makes them durable together.
 const MESSAGE_ENTRIES_MAX: u64 = 64;
-/// How long a stop waits for another leader.
-const STOP_HAND_OVER: Duration = Duration::from_secs(2);
 
 /// What a member's consensus is made of.
 pub struct ClusterOptions {
@@ -165,7 +164,9 @@ impl Cluster {
         let last_sequence = options.journal.journaled_sequence();
         let written = watch::Sender::new(0);
         let watch = written.subscribe();
-        let writer = Writer::new(options.journal, options.prepared.record, options.monitor, written);
+        let low = Arc::new(AtomicBool::new(false));
+        let monitor = Box::new(Watched { monitor: options.monitor, low: Arc::clone(&low) });
+        let writer = Writer::new(options.journal, options.prepared.record, monitor, written);
         let hooks = Arc::new(options.hooks);
         let fatal = Arc::clone(&hooks);
         let jobs = place_writer(writer, options.writer, move |line| (fatal.fatal)(line))?;
@@ -221,6 +222,7 @@ impl Cluster {
             applied,
             hooks,
             needed_from: options.needed_from,
+            disk: DiskWatch::new(low),
         });
         node.run(options.proposals);
         let durability = match options.durability {
@@ -296,15 +298,8 @@ impl Cluster {
         self.node.wish(proto::admin::Wish::HandOver(to)).await
     }
 
-    /// Stops in good order: hands leadership over if this member leads, and closes the journal.
+    /// Stops in good order and closes the journal. A leader [hands over](Self::hand_over) before; else the others elect one.
     pub async fn stop(&self) {
-        if self.node.raft.is_leader() && self.node.voter_sets().iter().any(|set| set.len() > 1) {
-            match tokio::time::timeout(STOP_HAND_OVER, self.node.hand_leadership(0)).await {
-                Ok(Ok(done)) => tracing::info!("{done}"),
-                Ok(Err(why)) => tracing::warn!(why, "leadership was not handed over"),
-                Err(_) => tracing::warn!("leadership was not handed over in time"),
-            }
-        }
         self.node.network.lead.set(&LeadState::default());
         lock(&self.node.tasks).abort_all();
         if let Err(error) = self.node.raft.shutdown().await {

@@ -14,6 +14,7 @@
 mod admin;
 mod blank;
 mod cluster;
+mod disk;
 mod layout;
 mod machine;
 mod memory;

@@ -12,6 +12,7 @@ use protocol::{Checkpoint, Sequence, Term};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::disk::DiskWatch;
 use super::machine::{Applied, Machine};
 use super::memory::{Memory, Mended, Told};
 use super::peers::{Network, Peer};
@@ -65,6 +66,7 @@ pub(crate) struct Node {
     /// The last reign that the library refused a proposal in: it is over.
     refused: Arc<AtomicU64>,
     handing_over: AtomicBool,
+    pub(crate) disk: Mutex<DiskWatch>,
     halted: AtomicBool,
     /// A snapshot has arrived: nothing is taken until the next start.
     restarting: AtomicBool,
@@ -89,11 +91,12 @@ pub(crate) struct Parts {
     pub(crate) applied: Arc<Mutex<Applied>>,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) needed_from: Arc<AtomicU64>,
+    pub(crate) disk: DiskWatch,
 }
 
 impl Node {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { raft, store, network, memory, timing, applied, hooks, needed_from } = parts;
+        let Parts { raft, store, network, memory, timing, applied, hooks, needed_from, disk } = parts;
         Arc::new(Self {
             raft,
             store,
@@ -108,6 +111,7 @@ impl Node {
             reigns: AtomicU64::new(0),
             refused: Arc::default(),
             handing_over: AtomicBool::new(false),
+            disk: Mutex::new(disk),
             halted: AtomicBool::new(false),
             restarting: AtomicBool::new(false),
             life: rand::random(),
@@ -174,7 +178,7 @@ impl Node {
     }
 
     /// The current reign, if frames are taken.
-    fn reign(&self) -> Option<Term> {
+    pub(crate) fn reign(&self) -> Option<Term> {
         self.network.lead.term()
     }
 
@@ -270,6 +274,8 @@ impl Node {
             incoming_bytes_total,
             life: self.life,
             secret: self.hooks.secret.clone().into(),
+            disk_low: self.disk_state().1,
+            asker_unknown: self.member(sender.member).is_none(),
         }
     }
 
@@ -340,6 +346,16 @@ impl Node {
             self.network.lead.set(&LeadState { term: None, leader });
             (self.hooks.diverged)(&verdict);
         }
+    }
+
+    /// Whether an answer is that of the member who was asked.
+    fn is_from(&self, peer: u64, answer: &proto::StatusAnswer) -> bool {
+        let own = &self.network.identity;
+        answer.sender.as_ref().is_some_and(|sender| {
+            sender.member == peer
+                && sender.cluster.as_ref() == own.cluster.to_be_bytes()
+                && sender.incarnation == own.incarnation
+        })
     }
 
     /// Takes what another member answered.
@@ -445,6 +461,7 @@ async fn follow_leadership(node: Arc<Node>) {
     let look_every = (node.network.lease / 4).max(Duration::from_millis(2));
     loop {
         node.tell_leadership();
+        node.watch_disk();
         let fatal = metrics.borrow_watched().running_state.clone().err();
         if let Some(error) = fatal {
             node.network.lead.set(&LeadState::default());
@@ -490,12 +507,16 @@ async fn exchange_status(node: Arc<Node>) {
 }
 
 async fn exchange_with(node: Arc<Node>, member: Member) {
-    let id = member.id.0;
+    let (id, address) = (member.id.0, member.address.clone());
     let mut peer = Peer::new(Arc::clone(&node.network), member);
     loop {
         let status = request::Body::Status(node.status_for(id));
         match peer.call(status, Vec::new(), node.timing.status_deadline()).await {
-            Ok(response::Body::Status(answer)) => node.learn(id, answer).await,
+            Ok(response::Body::Status(answer)) if node.is_from(id, &answer) => node.learn(id, answer).await,
+            Ok(response::Body::Status(_)) => {
+                let trouble = format!("whoever answers at {} is not member {id} of this cluster", address);
+                lock(&node.peers).entry(id).or_default().trouble = Some(trouble);
+            }
             Ok(_) => {}
             Err(error) => {
                 lock(&node.peers).entry(id).or_default().trouble = Some(error.reason());

@@ -99,6 +99,12 @@ pub struct ClusterStatus {
     pub committed_index: Option<u64>,
     /// The last entry applied here.
     pub applied_index: Option<u64>,
+    /// It was removed from the cluster, as its log or a leader says.
+    pub removed: bool,
+    /// How long the oldest committed entry has been waiting for this member's own disk, in milliseconds.
+    pub disk_lag_ms: u64,
+    /// Whether that disk is nearly full.
+    pub disk_low: bool,
     /// `quorum` or `memory`.
     pub durability: &'static str,
     /// All members.
@@ -144,6 +150,7 @@ impl Node {
             }
             self.peer_status(*id, member, voter, longest)
         });
+        let (disk_lag, disk_low) = self.disk_state();
         ClusterStatus {
             member: MemberId(own),
             cluster: format!("{:032x}", self.network.identity.cluster),
@@ -156,9 +163,22 @@ impl Node {
             last_index,
             committed_index: metrics.local_committed.as_ref().map(|id| id.index),
             applied_index,
+            removed: self.is_removed(),
+            disk_lag_ms: u64::try_from(disk_lag.as_millis()).unwrap_or(u64::MAX),
+            disk_low,
             durability,
             members: members.collect(),
         }
+    }
+
+    /// Whether this member is none any more. It may not have heard that from the log, since a leader sends it nothing then.
+    fn is_removed(&self) -> bool {
+        let membership = self.membership();
+        let has_members = membership.nodes().next().is_some();
+        let told = lock(&self.peers)
+            .values()
+            .any(|view| view.answer.as_ref().is_some_and(|answer| answer.leads && answer.asker_unknown));
+        (has_members && membership.get_node(&self.own_id()).is_none()) || told
     }
 
     fn peer_status(&self, id: u64, member: &Member, voter: bool, longest: Option<u64>) -> MemberStatus {

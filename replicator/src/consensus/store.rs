@@ -106,6 +106,10 @@ impl LogStore {
     }
 
     /// Waits until the entry is durable here.
+    pub(crate) fn unwritten(&self) -> u64 {
+        *self.written.borrow()
+    }
+
     pub(crate) async fn written(&mut self, index: u64) -> io::Result<()> {
         match self.written.wait_for(|written| *written > index).await {
             Ok(_) => Ok(()),

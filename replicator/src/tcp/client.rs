@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::tls::Tls;
+use super::tls::Certificates;
 use super::{Connection, frame, read_hello, reason};
 use crate::transport::{CallFuture, Channel, Envelope, TransportError};
 
@@ -21,7 +21,7 @@ use crate::transport::{CallFuture, Channel, Envelope, TransportError};
 pub(super) struct TcpChannel {
     /// `host:port`.
     address: String,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<Certificates>>,
     /// Taken out during a call and put back after it went well: so nothing of an unfinished call is left on it.
     open: Option<Open>,
 }
@@ -32,7 +32,7 @@ struct Open {
 }
 
 impl TcpChannel {
-    pub(super) fn new(address: String, tls: Option<Arc<Tls>>) -> Self {
+    pub(super) fn new(address: String, tls: Option<Arc<Certificates>>) -> Self {
         Self { address, tls, open: None }
     }
 
@@ -59,7 +59,9 @@ impl TcpChannel {
         stream.set_nodelay(true)?;
         let mut connection: Box<dyn Connection> = match &self.tls {
             None => Box::new(stream),
-            Some(tls) => Box::new(tls.connector.connect(server_name(&self.address)?, stream).await?),
+            Some(tls) => {
+                Box::new(tls.current().connector.connect(server_name(&self.address)?, stream).await?)
+            }
         };
         connection.write_all(&frame::HELLO).await?;
         connection.flush().await?;

@@ -35,18 +35,18 @@ pub enum Security {
 #[derive(Clone)]
 pub struct TcpTransport {
     /// `None`: in the clear.
-    tls: Option<Arc<tls::Tls>>,
+    tls: Option<Arc<tls::Certificates>>,
 }
 
 impl TcpTransport {
-    /// A transport. Certificates are read once, here: new ones need a new start.
+    /// A transport. Certificates are read here, and again before a connection where the files have changed.
     ///
     /// # Errors
     /// [`TlsError`]: a file can't be used; it is named.
     pub fn new(security: &Security) -> Result<Self, TlsError> {
         let tls = match security {
             Security::Clear => None,
-            Security::Tls(options) => Some(Arc::new(tls::Tls::load(options)?)),
+            Security::Tls(options) => Some(Arc::new(tls::Certificates::load(options)?)),
         };
         Ok(Self { tls })
     }

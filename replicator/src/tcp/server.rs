@@ -1,9 +1,10 @@
 //! The answering side: takes connections, bounded in number and in time, and hands each message to the handler, one at a
 //! time a connection.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -30,6 +31,8 @@ pub struct ServeLimits {
     pub connections_max: usize,
     /// Connections at a time that have not shown yet that they are a member's. Others wait.
     pub strangers_max: usize,
+    /// How many of those one address may have; further ones are closed, so that one address can't keep all others waiting.
+    pub strangers_per_address_max: usize,
     /// How long a connection may take to show it.
     pub handshake: Duration,
     /// How long a message may take from its first byte to its last, and an answer to be taken.
@@ -43,6 +46,7 @@ impl Default for ServeLimits {
         Self {
             connections_max: 512,
             strangers_max: 256,
+            strangers_per_address_max: 64,
             // A member says hello at once; whoever is silent must not keep others out for long.
             handshake: Duration::from_secs(1),
             message: Duration::from_secs(30),
@@ -59,7 +63,7 @@ pub async fn serve(
     handler: Handler,
     shutdown: impl Future<Output = ()>,
 ) {
-    let strangers = Arc::new(Semaphore::new(limits.strangers_max));
+    let strangers = Strangers::new(&limits);
     let places = Arc::new(Semaphore::new(limits.connections_max));
     // Dropping it ends the connections.
     let mut connections = JoinSet::new();
@@ -71,7 +75,10 @@ pub async fn serve(
             accepted = accept(&listener, &strangers) => accepted,
         };
         match accepted {
-            Ok((stream, peer, stranger)) => {
+            Ok((_, peer, None)) => {
+                tracing::debug!(%peer, "too many connections of this address have not shown that they are a member's");
+            }
+            Ok((stream, peer, Some(stranger))) => {
                 let server = Server {
                     transport: transport.clone(),
                     limits,
@@ -101,11 +108,59 @@ pub async fn serve(
 
 async fn accept(
     listener: &TcpListener,
-    strangers: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let stranger = Arc::clone(strangers).acquire_owned().await.map_err(io::Error::other)?;
+    strangers: &Strangers,
+) -> io::Result<(TcpStream, SocketAddr, Option<Stranger>)> {
+    let place = Arc::clone(&strangers.places).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, stranger))
+    Ok((stream, peer, strangers.enter(peer.ip().to_canonical(), place)))
+}
+
+/// Connections that have not shown yet that they are a member's, by address. Clones are the same.
+#[derive(Clone)]
+struct Strangers {
+    places: Arc<Semaphore>,
+    of_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    per_address_max: usize,
+}
+
+/// The place of one of them.
+struct Stranger {
+    address: IpAddr,
+    strangers: Strangers,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Strangers {
+    fn new(limits: &ServeLimits) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(limits.strangers_max)),
+            of_address: Arc::default(),
+            per_address_max: limits.strangers_per_address_max,
+        }
+    }
+
+    /// `None` where the address has as many as it may.
+    fn enter(&self, address: IpAddr, place: OwnedSemaphorePermit) -> Option<Stranger> {
+        let mut counts = self.of_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.get(&address).copied().unwrap_or(0);
+        if count >= self.per_address_max {
+            return None;
+        }
+        counts.insert(address, count + 1);
+        Some(Stranger { address, strangers: self.clone(), _place: place })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut counts = self.strangers.of_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
 }
 
 /// What one connection needs.
@@ -117,7 +172,7 @@ struct Server {
 }
 
 impl Server {
-    async fn serve(self, stream: TcpStream, stranger: OwnedSemaphorePermit) -> io::Result<()> {
+    async fn serve(self, stream: TcpStream, stranger: Stranger) -> io::Result<()> {
         let welcome = timeout(self.limits.handshake, self.welcome(stream));
         let Some(mut connection) = welcome.await.map_err(|_| late("it did not say who it is in time"))??
         else {
@@ -152,7 +207,7 @@ impl Server {
         }
         let mut connection: Box<dyn Connection> = match &self.transport.tls {
             None => Box::new(stream),
-            Some(tls) => Box::new(tls.acceptor.accept(stream).await?),
+            Some(tls) => Box::new(tls.current().acceptor.accept(stream).await?),
         };
         read_hello(&mut connection).await?;
         connection.write_all(&frame::HELLO).await?;

@@ -1,9 +1,10 @@
-//! Certificates of the members: read from files, checked before anything is connected with them. No session is resumed,
-//! so every connection verifies the other side's certificate as of now.
+//! Certificates of the members: read from files, checked before anything is connected with them, and read again when the
+//! files change. No session is resumed, so every connection verifies the other side's certificate as of now.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
@@ -41,6 +42,52 @@ const ADVICE_KEY: &str =
 
 fn wrong(file: &Path, problem: impl Display, advice: &'static str) -> TlsError {
     TlsError { file: file.to_path_buf(), problem: problem.to_string(), advice }
+}
+
+/// What tells a file from the one that was in its place before: when it changed, and its length.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Certificates that follow their files.
+pub(super) struct Certificates {
+    options: TlsOptions,
+    current: Mutex<([Stamp; 3], Arc<Tls>)>,
+}
+
+impl Certificates {
+    /// Reads the files for the first time.
+    pub(super) fn load(options: &TlsOptions) -> Result<Self, TlsError> {
+        // Before the files are read: a change meanwhile is then seen at the next connection.
+        let stamps = stamps(options);
+        let tls = Arc::new(Tls::load(options)?);
+        Ok(Self { options: options.clone(), current: Mutex::new((stamps, tls)) })
+    }
+
+    /// Those for a new connection. Files that can't be used, as while only one of two was replaced, change nothing.
+    pub(super) fn current(&self) -> Arc<Tls> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.options);
+        if stamps != current.0 {
+            current.0 = stamps;
+            match Tls::load(&self.options) {
+                Ok(tls) => {
+                    tracing::info!("new certificates are used from here on");
+                    current.1 = Arc::new(tls);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "new certificates can't be used, so those from before stay in use");
+                }
+            }
+        }
+        Arc::clone(&current.1)
+    }
+}
+
+fn stamps(options: &TlsOptions) -> [Stamp; 3] {
+    let stamp = |file: &PathBuf| {
+        let metadata = std::fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    [&options.ca, &options.certificate, &options.key].map(stamp)
 }
 
 /// Both sides' settings.

@@ -2,6 +2,7 @@
 //! fake disks, and time that only moves when everybody waits.
 
 mod certificates;
+mod disks;
 mod elections;
 mod forgetting;
 mod membership;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use replicator::MemberId;
+use replicator::{Member, MemberId};
 
 use crate::rig::{Rig, member, run};
 
@@ -104,6 +104,73 @@ fn a_member_is_not_removed_where_no_quorum_would_be_left() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         cluster.remove(MemberId(a), false).await.expect("the one that is down may go");
         rig.commit(2).await;
+    });
+}
+
+#[test]
+fn the_last_vote_stays_and_a_removed_member_knows_that_it_is_none() {
+    run(5, async {
+        let mut rig = Rig::founded(3).await;
+        rig.commit(1).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let leader = rig.leader().await;
+        let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+        let cluster = rig.cluster(leader);
+        for id in &others {
+            cluster.remove(MemberId(*id), true).await.expect("forced");
+        }
+        rig.commit(2).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for id in &others {
+            assert!(rig.cluster(*id).status().removed, "{:?}", rig.cluster(*id).status());
+        }
+        assert!(!cluster.status().removed);
+        for refused in
+            [cluster.remove(MemberId(leader), true).await, cluster.demote(MemberId(leader), true).await]
+        {
+            assert!(
+                refused.as_ref().is_err_and(|why| why.contains("the only one with a vote")),
+                "{refused:?}"
+            );
+        }
+        rig.commit(3).await;
+        // One that is added again is a member again.
+        rig.wipe(others[0]);
+        rig.start(others[0]).await;
+        cluster.add(&member(others[0])).await.expect("a learner");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        rig.start(others[0]).await;
+        rig.fed(others[0], 3).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!rig.cluster(others[0]).status().removed);
+    });
+}
+
+/// The library keeps its channels: they must follow a member that moved.
+#[test]
+fn a_member_that_moved_is_followed() {
+    run(6, async {
+        let mut rig = Rig::founded(3).await;
+        rig.commit(1).await;
+        let leader = rig.leader().await;
+        let moved = (1..=3).find(|id| *id != leader).expect("a follower");
+        rig.moves(moved, "elsewhere:1");
+        rig.commit(2).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!rig.places[&moved].fed.numbers().contains(&2), "nobody knows where it is now");
+        let at = Member { address: "elsewhere:1".into(), ..member(moved) };
+        let done = rig.cluster(leader).add(&at).await.expect("told");
+        assert!(done.contains("new addresses"), "{done}");
+        rig.fed(moved, 2).await;
+        // Votes go there too: with the third gone, the two must find each other.
+        let third = (1..=3).find(|id| *id != leader && *id != moved).expect("the third");
+        rig.kill(third);
+        rig.commit(3).await;
+        rig.fed(moved, 3).await;
+        rig.kill(leader);
+        rig.start(third).await;
+        rig.commit(4).await;
+        rig.fed(moved, 4).await;
     });
 }
 

@@ -86,6 +86,8 @@ struct Wires {
     seats: BTreeMap<u64, Seat>,
     /// Pairs (from, to) whose messages are lost.
     cut: BTreeSet<(u64, u64)>,
+    /// Where those are that are not where they began.
+    moved: BTreeMap<u64, String>,
 }
 
 /// The network. Each member has its own end.
@@ -98,12 +100,14 @@ struct Cable {
 struct Wire {
     from: u64,
     to: u64,
+    address: String,
     wires: Arc<Mutex<Wires>>,
 }
 
 impl Transport for Cable {
     fn open(&self, target: &Member) -> Box<dyn Channel> {
-        Box::new(Wire { from: self.from, to: target.id.0, wires: Arc::clone(&self.wires) })
+        let address = target.address.clone();
+        Box::new(Wire { from: self.from, to: target.id.0, address, wires: Arc::clone(&self.wires) })
     }
 }
 
@@ -113,7 +117,8 @@ impl Channel for Wire {
             tokio::time::sleep(Duration::from_micros(100)).await;
             let answer = {
                 let wires = self.wires.lock().unwrap();
-                if wires.cut.contains(&(self.from, self.to)) {
+                let is_there = wires.moved.get(&self.to).unwrap_or(&member(self.to).address) == &self.address;
+                if !is_there || wires.cut.contains(&(self.from, self.to)) {
                     None
                 } else {
                     wires.seats.get(&self.to).map(|seat| match seat {
@@ -150,6 +155,8 @@ pub(crate) struct Place {
     pub(crate) restarts: Arc<AtomicU64>,
     proposer: Option<ProposalSender>,
     pub(crate) boot: String,
+    /// How long a write takes, in microseconds.
+    pub(crate) write_takes: Arc<AtomicU64>,
 }
 
 pub(crate) struct Rig {
@@ -222,6 +229,7 @@ impl Rig {
             restarts: Arc::default(),
             proposer: None,
             boot: "boot".into(),
+            write_takes: Arc::new(AtomicU64::new(200)),
         });
         let storage: SharedStorage = place.disk.shared();
         let mut options = JournalOptions { durability: self.durability, ..journal_options() };
@@ -250,6 +258,7 @@ impl Rig {
         place.proposer = Some(sender);
         self.starts += 1;
         let restarts = Arc::clone(&place.restarts);
+        let write_takes = Arc::clone(&place.write_takes);
         let cluster = Cluster::start(ClusterOptions {
             member: member(id),
             timing: Timing::default(),
@@ -281,7 +290,9 @@ impl Rig {
                 told_secret: Box::new(|_| ()),
             },
             seed: self.starts,
-            writer: WriterHome::Task(Box::new(|| Duration::from_micros(200))),
+            writer: WriterHome::Task(Box::new(move || {
+                Duration::from_micros(write_takes.load(Ordering::Relaxed))
+            })),
         })
         .await
         .expect("the consensus starts");
@@ -321,6 +332,11 @@ impl Rig {
         let done = rebuild(&storage, &journal_options(), &member(id)).expect("a rebuild");
         assert_eq!(planned, done);
         done
+    }
+
+    /// From here on a member is at another address.
+    pub(crate) fn moves(&self, id: u64, address: &str) {
+        self.wires.lock().unwrap().moved.insert(id, address.to_owned());
     }
 
     pub(crate) fn cut(&self, from: u64, to: u64) {

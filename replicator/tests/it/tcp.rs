@@ -321,6 +321,56 @@ async fn an_answer_that_is_cut_is_lost() {
     server.await.expect("no panic");
 }
 
+/// Silent connections of one address are closed beyond their bound, and don't keep others waiting.
+#[tokio::test]
+async fn strangers_of_one_address_are_bounded() {
+    let (handler, _) = mirror();
+    let limits = ServeLimits { strangers_per_address_max: 2, ..ServeLimits::default() };
+    let served = Served::new(Security::Clear, limits, handler).await;
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(TcpStream::connect(served.address).await.expect("connected"));
+    }
+    assert_eq!(end_of(&mut silent[2]).await, b"", "one too many is closed");
+    silent.truncate(1);
+    let mut channel = transport(Security::Clear).open(&served.member("127.0.0.1"));
+    let mut taken = call(&mut *channel, small("me too")).await;
+    for _ in 0..100 {
+        if taken.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        taken = call(&mut *channel, small("me too")).await;
+    }
+    taken.expect("a place became free");
+    served.stop().await;
+}
+
+/// New files are used from the next connection on, without a new start; a broken one changes nothing.
+#[tokio::test]
+async fn new_certificates_are_used_without_a_new_start() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let (handler, _) = mirror();
+    let mut files = ours.member("127.0.0.1");
+    files.ca = ours.path("server-ca");
+    std::fs::copy(ours.ca(), &files.ca).expect("copied");
+    let served = Served::new(Security::Tls(files.clone()), ServeLimits::default(), handler).await;
+    let reaches = async |options: TlsOptions| {
+        let mut channel = transport(Security::Tls(options)).open(&served.member("127.0.0.1"));
+        call(&mut *channel, small("hello")).await.is_ok()
+    };
+    let (us, them) = (ours.member("us"), theirs.member("them"));
+    assert!(reaches(us.clone()).await && !reaches(them.clone()).await);
+    std::fs::write(&files.key, "no key at all").expect("written");
+    assert!(reaches(us.clone()).await, "the ones from before stay in use");
+    let new = theirs.member("127.0.0.1");
+    for (from, to) in [(new.ca, &files.ca), (new.certificate, &files.certificate), (new.key, &files.key)] {
+        std::fs::copy(from, to).expect("copied");
+    }
+    assert!(reaches(them).await && !reaches(us).await);
+    served.stop().await;
+}
+
 /// Members beyond the bound are turned away, strangers beyond theirs wait: the first ones go on.
 #[tokio::test]
 async fn connections_are_bounded() {

@@ -153,6 +153,15 @@ impl Venue {
         }
     }
 
+    /// Entries that one member lacks of another's log.
+    fn lag_of(&self, leader: usize, other: usize) -> Result<u64, Error> {
+        let address = self.members[leader].http.parse()?;
+        let patience = Duration::from_secs(5);
+        let answer = server::http::client::request(address, "GET", "/status", None, "", patience)?;
+        let status: Value = serde_json::from_str(&answer.body)?;
+        status["cluster"]["members"][other]["lag_entries"].as_u64().ok_or_else(|| "no lag is told".into())
+    }
+
     fn load_command(&self, arguments: &[&str]) -> Result<Command, Error> {
         let addresses: Vec<&str> = self.members.iter().map(|member| member.native.as_str()).collect();
         let keeper = self
@@ -202,7 +211,38 @@ pub(crate) fn run(table: &mut Table, folder: &Path, quick: bool) -> Result<(), E
         table.push(row("5000-per-second-p99", three.1, "us").against(&*against, one.1).note("3 members"));
         table.push(row("flat-out", three.2, "orders/s").against(&*against, one.2).note(three.3.clone()));
     }
+    catching_up(table, folder, seconds)?;
     changes(table, folder, quick)
+}
+
+/// What clients feel of a member that catches up: the same paced load on two members alone, and while the third is sent all
+/// that it lacks.
+fn catching_up(table: &mut Table, folder: &Path, seconds: &str) -> Result<(), Error> {
+    let data = folder.join("cluster-catching-up");
+    let mut venue = Venue::start(&data, 3, "quorum")?;
+    let leader = venue.leader()?;
+    let behind = (leader + 1) % 3;
+    venue.members[behind].child.kill()?;
+    venue.members[behind].child.wait()?;
+    venue.load(&["--window", "16384", "--seconds", seconds])?;
+    let paced = ["--rate", "5000", "--seconds", seconds, "--warm-up", "1"];
+    let without = figure(&venue.load(&paced)?, "p99")?;
+    let places = {
+        let member = &venue.members[behind];
+        (member.data.clone(), member.config.clone(), member.native.clone(), member.http.clone())
+    };
+    venue.members[behind].child = spawn(&venue.binary, &places)?;
+    let with = figure(&venue.load(&paced)?, "p99")?;
+    let lag = venue.lag_of(leader, behind)?;
+    let note = format!("5,000 a second; goal: at most doubled; {lag} entries were lacking at the end");
+    table.push(
+        Row::new("cluster/catching-up-5000-per-second-p99", with, "us")
+            .against("the third away", without)
+            .note(note),
+    );
+    drop(venue);
+    std::fs::remove_dir_all(&data)?;
+    Ok(())
 }
 
 /// Leadership handed over, and leaders killed, under load: the time from the last acknowledgement to the next.

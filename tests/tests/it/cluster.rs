@@ -19,6 +19,8 @@ use crate::truth::{Told, Truth, told};
 const RATE: u64 = 2_000;
 /// Disturbances under one load; the next load goes on with the same sessions.
 const DISTURBANCES_A_LOAD: u64 = 25;
+/// Disturbances of one cluster; then it is checked, and the next one is founded. Each start replays the whole history.
+const DISTURBANCES_A_CLUSTER: u64 = 100;
 
 /// How many times a disturbance is made: from the environment, or so that all of them together take a minute or two.
 pub(crate) fn times(variable: &str, short: u64) -> u64 {
@@ -26,14 +28,14 @@ pub(crate) fn times(variable: &str, short: u64) -> u64 {
 }
 
 /// A load that goes on until the disturbances are over: enough requests for all of them.
-struct Load {
+pub(crate) struct Load {
     job: Job,
     outcomes: std::path::PathBuf,
 }
 
 impl Load {
     /// One that lasts for about `seconds`.
-    fn begin(trio: &Trio, seconds: u64, seed: u64) -> Self {
+    pub(crate) fn begin(trio: &Trio, seconds: u64, seed: u64) -> Self {
         let outcomes = trio.path(&format!("outcomes-{seed}"));
         let (orders, rate, seed) = ((seconds * RATE).to_string(), RATE.to_string(), seed.to_string());
         let arguments = [
@@ -63,7 +65,7 @@ impl Load {
 
     /// Waits for its end: nothing may be unanswered or answered twice.
     #[track_caller]
-    fn end(mut self) -> (Value, Vec<Told>) {
+    pub(crate) fn end(mut self) -> (Value, Vec<Told>) {
         wait_for("the rest of the load", || (!self.job.runs()).then_some(()));
         let result = self.job.finish().succeeded().json();
         assert_eq!((&result["lost"], &result["duplicated"]), (&0.into(), &0.into()), "{result}");
@@ -140,12 +142,18 @@ fn disturbed(
     durability: &str,
     wanted: u64,
     seconds_each: u64,
-    disturbance: impl FnMut(&mut Trio, &mut StdRng),
+    mut disturbance: impl FnMut(&mut Trio, &mut StdRng),
 ) {
     let (seed, mut rng) = seeded(name);
-    let mut trio = Trio::founded(durability);
-    let told = disturb(name, &mut trio, (wanted, seconds_each), seed, &mut rng, disturbance);
-    check_all(&mut trio, &told);
+    let mut made = 0;
+    while made < wanted {
+        let here = (wanted - made).min(DISTURBANCES_A_CLUSTER);
+        let mut trio = Trio::founded(durability);
+        let told = disturb(name, &mut trio, (here, seconds_each), seed + made, &mut rng, &mut disturbance);
+        check_all(&mut trio, &told);
+        made += here;
+        println!("{name}: {made} of {wanted} times, and checked");
+    }
 }
 
 #[test]

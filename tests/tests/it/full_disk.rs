@@ -1,9 +1,7 @@
-//! A disk that fills up, for real: a small tmpfs in a mount namespace of the test's own, which ends with the test.
+//! A disk that fills up, for real: that of a server alone.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 
 use client::{Outcome, cancel, limit, replace};
 use protocol::{
@@ -11,17 +9,13 @@ use protocol::{
 };
 
 use crate::harness::{Server, Venue, wait_for};
+use crate::small_disk::{self, Disk};
 use crate::truth::{Told, Truth, told};
 
-/// Set for the run of this test inside its namespace.
-const INSIDE: &str = "RINGPIT_TEST_INSIDE_NAMESPACE";
 const SIZE_MIB: u64 = 40;
 const MORE_MIB: u64 = 128;
 const RESERVE_MIB: u64 = 6;
 const ACME: InstrumentId = InstrumentId(4);
-
-/// Ways into a namespace where this process may mount: as root, or as a user who may be one inside.
-const NAMESPACES: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
 
 fn configuration() -> String {
     format!(
@@ -32,79 +26,7 @@ fn configuration() -> String {
 
 #[test]
 fn a_full_disk_stops_orders_and_loses_nothing() {
-    if let Some(disk) = std::env::var_os(INSIDE) {
-        return on_a_small_disk(Path::new(&disk));
-    }
-    let mount_point = tempfile::tempdir().expect("a folder");
-    let run = |program: &Path, arguments: &[&str], namespace: &[&str]| {
-        Command::new("unshare")
-            .args(namespace)
-            .arg("--")
-            .arg(program)
-            .args(arguments)
-            .env(INSIDE, mount_point.path())
-            .output()
-    };
-    let probe = ["-t", "tmpfs", "none", mount_point.path().to_str().expect("a path of text")];
-    let possible = NAMESPACES.iter().find(|namespace| {
-        run(Path::new("mount"), &probe, namespace).is_ok_and(|output| output.status.success())
-    });
-    let Some(namespace) = possible else {
-        println!(
-            "SKIPPED: no small disk can be mounted here: that needs root, or a kernel that lets users make namespaces"
-        );
-        return;
-    };
-    let own = std::env::current_exe().expect("a test knows its own file");
-    let name = "full_disk::a_full_disk_stops_orders_and_loses_nothing";
-    let output = run(&own, &[name, "--exact", "--nocapture"], namespace).expect("the test runs itself");
-    let text = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
-}
-
-#[track_caller]
-fn mount(arguments: &[&str]) {
-    let output = Command::new("mount").args(arguments).output().expect("mount runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// The small disk, and a file that takes room away.
-struct Disk {
-    folder: PathBuf,
-}
-
-impl Disk {
-    fn new(folder: &Path) -> Self {
-        let size = format!("size={SIZE_MIB}m");
-        mount(&["-t", "tmpfs", "-o", &size, "none", folder.to_str().expect("a path of text")]);
-        Self { folder: folder.to_owned() }
-    }
-
-    fn free(&self) -> u64 {
-        let stat = rustix::fs::statvfs(&self.folder).expect("a file system tells its space");
-        stat.f_bavail * stat.f_frsize
-    }
-
-    /// Takes room until only so many bytes are free.
-    fn leave(&self, free: u64) {
-        let taken = self.free().saturating_sub(free);
-        let mut file = File::options().create(true).append(true).open(self.ballast()).expect("a file");
-        // What does not fit any more leaves the disk as full as it can be.
-        let _ = file.write_all(&vec![1; usize::try_from(taken).expect("it fits into memory")]);
-    }
-
-    fn relieve(&self) {
-        fs::remove_file(self.ballast()).expect("there is ballast");
-    }
-
-    fn grow(&self) {
-        let size = format!("remount,size={MORE_MIB}m");
-        mount(&["-o", &size, self.folder.to_str().expect("a path of text")]);
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.folder.join("ballast")
-    }
+    small_disk::within("full_disk::a_full_disk_stops_orders_and_loses_nothing", on_a_small_disk);
 }
 
 fn order(price: i64) -> Body {
@@ -119,7 +41,7 @@ fn wait_until_ready(server: &Server, wanted: u16) {
 }
 
 fn on_a_small_disk(folder: &Path) {
-    let disk = Disk::new(folder);
+    let disk = Disk::new(folder, SIZE_MIB);
     let mut venue = Venue::on(folder.join("data"), &configuration());
     orders_are_refused_and_cancels_done(&disk, &mut venue);
     let told = a_load_fills_it(&disk, &mut venue);
@@ -220,7 +142,7 @@ fn the_very_end(disk: &Disk, venue: &mut Venue) {
     }
     drop(trader);
 
-    disk.grow();
+    disk.grow(MORE_MIB);
     let server = venue.start();
     wait_until_ready(&server, 200);
     let mut trader = server.login("demo");

@@ -5,6 +5,7 @@
 mod bitstamp;
 mod cli;
 mod cluster;
+mod cluster_disks;
 mod crash;
 mod deploy;
 mod first_trade;
@@ -15,6 +16,7 @@ mod network;
 mod partitions;
 mod poison;
 mod recovery;
+mod small_disk;
 mod structure;
 mod tool;
 mod trio;

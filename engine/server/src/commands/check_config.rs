@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use replicator::tcp::TcpTransport;
 use serde_json::json;
 
 use crate::config::{Config, Overrides};
@@ -41,6 +42,10 @@ pub fn run(args: &CheckConfigArgs) -> Result<(), CommandError> {
     }
     if let Some((_, file)) = &config.users.operator {
         passwords::read_file(file).map_err(|error| CommandError::usage(error.to_string()))?;
+    }
+    if let Some(cluster) = &config.cluster {
+        // Reads the certificates as a start would.
+        TcpTransport::new(&cluster.security).map_err(|error| CommandError::usage(error.to_string()))?;
     }
     let count = instruments.len();
     say!(

@@ -73,6 +73,11 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
     let mut journal = journal(raw.journal, folder)?;
     let cluster = raw.cluster.map(|raw| cluster::check(raw, folder, gateway.listen, journal.durability));
     let cluster = cluster.transpose()?;
+    ports([
+        ("gateway.listen", Some(gateway.listen)),
+        ("http.listen", Some(http)),
+        ("cluster.listen", cluster.as_ref().map(|cluster| cluster.listen)),
+    ])?;
     if let Some(cluster) = &cluster {
         // Each member keeps what a majority must have as its own journal keeps it.
         journal.durability = match cluster.durability {
@@ -93,6 +98,23 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
         users,
         cluster,
     })
+}
+
+/// No two parts may listen at one place: the second one to start would end the server.
+fn ports(parts: [(&'static str, Option<SocketAddr>); 3]) -> Result<(), Refusal> {
+    let listening = parts.into_iter().filter_map(|(key, address)| Some((key, address?)));
+    let mut before: Vec<(&str, SocketAddr)> = Vec::new();
+    for (key, address) in listening.filter(|(_, address)| address.port() != 0) {
+        let meets = |other: &SocketAddr| {
+            let (one, two) = (address.ip(), other.ip());
+            address.port() == other.port() && (one == two || one.is_unspecified() || two.is_unspecified())
+        };
+        if let Some((other, _)) = before.iter().find(|(_, other)| meets(other)) {
+            return Err((key, format!("{address} is taken by {other}; give it a port of its own")));
+        }
+        before.push((key, address));
+    }
+    Ok(())
 }
 
 fn journal(raw: RawJournal, folder: &Path) -> Result<JournalConfig, Refusal> {

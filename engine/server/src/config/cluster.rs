@@ -145,8 +145,15 @@ fn founders(members: &[Member], own: &Member) -> Result<(), Refusal> {
         if before.iter().any(|other| other.id == id) {
             return Err((KEY, format!("member {id} is there twice")));
         }
-        if before.iter().any(|other| other.address == member.address) {
-            return Err((KEY, format!("member {id}: another one has the address {} too", member.address)));
+        for address in [&member.address, &member.client_address] {
+            let has = |other: &Member| other.address == *address || other.client_address == *address;
+            if before.iter().any(has) {
+                return Err((KEY, format!("member {id}: another one has the address {address} too")));
+            }
+        }
+        if member.address == member.client_address {
+            let address = &member.address;
+            return Err((KEY, format!("member {id}: {address} can't be for members and for clients")));
         }
     }
     match members.iter().find(|member| member.id == own.id) {

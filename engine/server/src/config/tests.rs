@@ -179,6 +179,42 @@ fn members_say_who_they_are() {
 }
 
 #[test]
+fn no_two_parts_listen_at_one_place() {
+    let text = |gateway: &str, http: &str, members: &str| {
+        format!(
+            "[gateway]\nlisten = '{gateway}'\nallow_remote = true\n[http]\nlisten = '{http}'\n[users]\n\
+             demonstration = false\n[cluster]\nmember = 1\nlisten = '{members}'\nclient_address = 'one:1'"
+        )
+    };
+    let check = |gateway, http, members, expected: Option<&str>| {
+        let error = load(&text(gateway, http, members)).err();
+        assert_eq!(error.as_deref(), expected.map(|text| format!("ringpit.toml: {text}")).as_deref());
+    };
+    let (one, two) = ("127.0.0.1:5001", "127.0.0.1:5002");
+    check("127.0.0.1:5000", one, two, None);
+    check("127.0.0.2:5001", one, two, None);
+    check(
+        one,
+        one,
+        two,
+        Some("http.listen: 127.0.0.1:5001 is taken by gateway.listen; give it a port of its own"),
+    );
+    check(
+        "0.0.0.0:5001",
+        two,
+        one,
+        Some("cluster.listen: 127.0.0.1:5001 is taken by gateway.listen; give it a port of its own"),
+    );
+    check(
+        "127.0.0.1:5000",
+        two,
+        two,
+        Some("cluster.listen: 127.0.0.1:5002 is taken by http.listen; give it a port of its own"),
+    );
+    assert!(load("[gateway]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'").is_ok());
+}
+
+#[test]
 fn clusters_that_are_unsafe_or_make_no_sense_are_refused() {
     let refused = |text: &str, expected: &str| {
         let error = load(&format!("[cluster]\n{text}")).expect_err(text);
@@ -231,6 +267,12 @@ fn founders_are_told_apart_and_know_themselves() {
         &OWN.replace("4410", "4411"),
         "member 1 is 127.0.0.1:7301 for members, 127.0.0.1:4411 for clients",
     );
+    let client = other.replace("localhost:2'", "127.0.0.1:4410'");
+    refused(&format!("{OWN}, {client}"), "member 2: another one has the address 127.0.0.1:4410 too");
+    let crossed = other.replace("localhost:2'", "127.0.0.1:7301'");
+    refused(&format!("{OWN}, {crossed}"), "member 2: another one has the address 127.0.0.1:7301 too");
+    let same = other.replace("localhost:2'", "localhost:7302'");
+    refused(&format!("{OWN}, {same}"), "member 2: localhost:7302 can't be for members and for clients");
     refused(&OWN.replace("id = 1", "id = 0"), "0 is no member");
     refused(&OWN.replace("127.0.0.1:7301", "here"), "member 1: `here` is not of the form host:port");
 }

@@ -53,8 +53,10 @@ pub fn enter(
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    let listener = listener
-        .map_err(|error| CommandError::failed(format!("cluster.listen: {}: {error}", cluster.listen)))?;
+    let listener = listener.map_err(|error| {
+        let advice = "give an address of this machine at which nothing else listens";
+        CommandError::failed(format!("cluster.listen: {}: {error}; {advice}", cluster.listen))
+    })?;
     if cluster.allow_clear_text && matches!(cluster.security, Security::Clear) {
         tracing::warn!(
             "members talk in the clear (cluster.allow_clear_text): whoever reaches their ports can take the venue over"

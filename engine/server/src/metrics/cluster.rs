@@ -1,6 +1,7 @@
 //! The part of the page that a member of a cluster adds: where it stands, and where the others are as it sees them.
 
 use std::fmt;
+use std::time::Duration;
 
 use pipeline::HistogramSnapshot;
 use replicator::{ClusterStatus, MemberRole, MemberStatus};
@@ -61,6 +62,12 @@ pub(super) fn encode(
         "member",
         &lags,
     )?;
+    writer.seconds(
+        "cluster_disk_lag_seconds",
+        "How long the oldest committed entry has been waiting for this member's own disk",
+        Duration::from_millis(status.disk_lag_ms),
+    )?;
+    writer.gauge("cluster_disk_low", "1 while this member's disk is nearly full", flag(status.disk_low))?;
     writer.histogram(
         "cluster_commit_seconds",
         "From a proposal of this leader's until it was committed and given to its engine",

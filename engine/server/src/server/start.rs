@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use gateway::{Admission, Alone, Gateway, GatewayHandle, GatewayParts, Hub, Leadership, ResumeKeys};
+use gateway::{
+    Admission, Alone, Gateway, GatewayError, GatewayHandle, GatewayParts, Hub, Leadership, ResumeKeys,
+};
 use journaler::{JournalError, SharedStorage};
 use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened};
 use protocol::{ConnectionId, Sequence, SessionId, TradingDay};
@@ -276,8 +278,12 @@ pub(super) fn gateway(
         leadership,
         resume,
     };
-    Gateway::start(assembly::gateway(site.config), parts)
-        .map_err(|error| CommandError::failed(error.to_string()))
+    Gateway::start(assembly::gateway(site.config), parts).map_err(|error| match error {
+        GatewayError::Listen(address, error) => CommandError::failed(format!(
+            "gateway.listen: {address}: {error}; give another with --listen ADDRESS, port 0 for any free one"
+        )),
+        error => CommandError::failed(error.to_string()),
+    })
 }
 
 fn admission(view: EngineView, oversight: Arc<Oversight>, reserve: Arc<Reserve>) -> gateway::AdmissionSource {

@@ -39,6 +39,9 @@ pub(super) struct Seen {
     pub(super) confirmed: bool,
     pub(super) last_index: Option<u64>,
     pub(super) committed_index: Option<u64>,
+    /// It is no member any more. Earlier versions did not say so.
+    #[serde(default)]
+    pub(super) removed: bool,
     pub(super) durability: String,
     pub(super) members: Vec<SeenMember>,
 }
@@ -108,6 +111,12 @@ fn objection(seen: &Seen) -> Option<String> {
     if seen.role == "blank" {
         return Some(format!(
             "member {} is in no cluster yet; `ringpit cluster init` founds one, `ringpit cluster add` on a member adds this one",
+            seen.member
+        ));
+    }
+    if seen.removed {
+        return Some(format!(
+            "member {} was removed from this cluster: stop it, and don't start it again with this data directory",
             seen.member
         ));
     }
@@ -244,6 +253,8 @@ mod tests {
         let alone = Seen { member: MemberId(1), ..well.clone() };
         assert_eq!(objection(&alone).as_deref(), Some("this member leads, and no quorum confirms it"));
         assert_eq!(objection(&Seen { confirmed: true, ..alone }), None);
+        let removed = Seen { removed: true, ..well.clone() };
+        assert!(objection(&removed).is_some_and(|text| text.contains("member 2 was removed")));
         let headless = Seen { leader: None, ..well.clone() };
         assert_eq!(objection(&headless).as_deref(), Some("there is no leader"));
         let blank = Seen { role: "blank".to_owned(), members: Vec::new(), ..well };
