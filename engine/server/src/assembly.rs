@@ -112,6 +112,7 @@ pub fn known(exchange: &Exchange) -> Known {
             .collect(),
         users: exchange.users().copied().collect(),
         capacities: exchange.capacities(),
+        rulebook: exchange.rulebook_version(),
     }
 }
 
@@ -171,7 +172,13 @@ fn wanted_but_users(config: &Config) -> Result<Wanted, CommandError> {
         None => instruments::demonstration(),
     }
     .map_err(|error| CommandError::usage(error.to_string()))?;
-    Ok(Wanted { capacities: config.capacities, instruments, users: Vec::new(), disabled: Vec::new() })
+    Ok(Wanted {
+        capacities: config.capacities,
+        instruments,
+        users: Vec::new(),
+        disabled: Vec::new(),
+        rulebook: exchange::RULEBOOK_VERSION,
+    })
 }
 
 /// The operator of the configuration instead of the demonstration users.

@@ -17,7 +17,7 @@ pub enum DecimalError {
         /// Decimals allowed.
         scale: u8,
     },
-    /// It does not fit 64 bits at the scale.
+    /// It does not fit 64 bits at the scale (128 for money).
     #[error("`{0}` is too large")]
     TooLarge(String),
 }
@@ -27,6 +27,14 @@ pub enum DecimalError {
 /// # Errors
 /// [`DecimalError`] says what is wrong with the text.
 pub fn parse(text: &str, scale: u8) -> Result<i64, DecimalError> {
+    i64::try_from(parse_wide(text, scale)?).map_err(|_| DecimalError::TooLarge(text.to_owned()))
+}
+
+/// The same for amounts of money, which may be wider.
+///
+/// # Errors
+/// [`DecimalError`] says what is wrong with the text.
+pub fn parse_wide(text: &str, scale: u8) -> Result<i128, DecimalError> {
     let not_a_number = || DecimalError::NotANumber(text.to_owned());
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -42,20 +50,15 @@ pub fn parse(text: &str, scale: u8) -> Result<i64, DecimalError> {
         return Err(DecimalError::TooManyDecimals { text: text.to_owned(), scale });
     }
     let zeros = usize::from(scale) - fraction.len();
-    let mut value: i64 = 0;
+    let mut value: i128 = 0;
     for digit in whole.bytes().chain(fraction.bytes()).chain(std::iter::repeat_n(b'0', zeros)) {
-        let digit = i64::from(digit - b'0');
-        // Built on the negative side, which reaches one further than the positive.
+        let digit = i128::from(digit - b'0');
         value = value
             .checked_mul(10)
-            .and_then(|value| value.checked_sub(digit))
+            .and_then(|value| value.checked_add(digit))
             .ok_or_else(|| DecimalError::TooLarge(text.to_owned()))?;
     }
-    if negative {
-        Ok(value)
-    } else {
-        value.checked_neg().ok_or_else(|| DecimalError::TooLarge(text.to_owned()))
-    }
+    Ok(if negative { -value } else { value })
 }
 
 /// Reads decimal text that must not be negative.

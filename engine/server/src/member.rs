@@ -106,6 +106,8 @@ pub struct Start<'a> {
     pub engine: &'a EngineHandle,
     /// Of the state that the engine was started with.
     pub capacities: Capacities,
+    /// Version of the rulebook of that state.
+    pub rulebook: u32,
     /// What the gateway knows.
     pub hub: &'a gateway::Hub,
     /// Where a snapshot that arrived asks for a new start.
@@ -166,7 +168,7 @@ impl MemberSide {
         let port = MembersPort::open(entered.listener, entered.transport, &cluster)
             .map_err(|error| failed(&format!("cluster.listen: {}: {error}", start.cluster.listen)))?;
         port::watch_leadership(&cluster, lead_changed, Arc::clone(oversight));
-        let provisioner = Provisioner::start(start, seat.lead.clone())
+        let provisioner = Provisioner::start(start, seat.lead.clone(), cluster.clone())
             .map_err(|error| failed(&format!("a thread can't be started: {error}")))?;
         Ok(Self { cluster, port, provisioner })
     }

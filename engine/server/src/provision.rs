@@ -17,6 +17,16 @@ pub struct Known {
     pub users: Vec<UserDefinition>,
     /// Its bounds.
     pub capacities: Capacities,
+    /// The version of the rulebook in force.
+    pub rulebook: u32,
+}
+
+impl Known {
+    /// Whether nothing was ever put into the log.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.instruments.is_empty() && self.users.is_empty()
+    }
 }
 
 /// What the configuration wants, passwords hashed.
@@ -30,6 +40,8 @@ pub struct Wanted {
     pub users: Vec<WantedUser>,
     /// Users that must not be able to log in any more.
     pub disabled: Vec<UserName>,
+    /// The version of the rulebook that a new venue begins with.
+    pub rulebook: u32,
 }
 
 /// A user to be made, or to be given a new password.
@@ -70,6 +82,10 @@ impl Plan {
     #[must_use]
     pub fn new(wanted: &Wanted, known: &Known) -> Self {
         let mut plan = Self::default();
+        // Only a venue that nobody has used: the rules of others change when their operator says so.
+        if known.is_new() && wanted.rulebook > known.rulebook {
+            plan.commands.push(Body::SetRulebook(wanted.rulebook));
+        }
         if wanted.capacities != known.capacities {
             plan.commands.push(Body::SetCapacities(wanted.capacities));
         }
@@ -229,6 +245,7 @@ mod tests {
                 })
                 .collect(),
             disabled: disabled.iter().map(|text| name(text)).collect(),
+            rulebook: 2,
         }
     }
 
@@ -237,6 +254,7 @@ mod tests {
             instruments: instruments.iter().map(|definition| (definition.instrument, *definition)).collect(),
             users: users.to_vec(),
             capacities: Capacities::default(),
+            rulebook: 1,
         }
     }
 
@@ -257,8 +275,19 @@ mod tests {
         let commands = vec![Body::PutInstrument(b), Body::PutUser(made)];
         assert_eq!(plan, Plan { commands, conflicts: Vec::new() });
         let capacities = Capacities { orders: 7, ..Capacities::default() };
-        let plan = Plan::new(&Wanted { capacities, ..wanted(&[], &[], &[]) }, &known(&[], &[]));
+        let there = known(&[a], &[]);
+        let plan = Plan::new(&Wanted { capacities, ..wanted(&[], &[], &[]) }, &there);
         assert_eq!(plan.commands, [Body::SetCapacities(capacities)]);
+    }
+
+    #[test]
+    fn only_a_new_venue_begins_with_the_newest_rules() {
+        let (nothing, a) = (wanted(&[], &[], &[]), instrument(1, "A", 1));
+        let commands = |known: &Known| Plan::new(&nothing, known).commands;
+        assert_eq!(commands(&known(&[], &[])), [Body::SetRulebook(2)]);
+        assert_eq!(commands(&Known { rulebook: 2, ..known(&[], &[]) }), []);
+        assert_eq!(commands(&known(&[a], &[])), []);
+        assert_eq!(commands(&known(&[], &[user(1, "x")])), []);
     }
 
     #[test]

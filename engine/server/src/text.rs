@@ -16,13 +16,26 @@ pub fn command_line(sequence: Sequence, command: &Command) -> String {
         "{sequence} {} session {session} connection {connection} request {request_id} {kind}",
         time(*timestamp)
     );
-    for (name, value) in &fields {
+    append(&mut line, &fields);
+    line
+}
+
+/// What a request asks for, without who, when and where.
+#[must_use]
+pub fn body_line(body: &Body) -> String {
+    let (kind, fields) = describe(body);
+    let mut line = kind.to_owned();
+    append(&mut line, &fields);
+    line
+}
+
+fn append(line: &mut String, fields: &Map<String, Value>) {
+    for (name, value) in fields {
         match value {
             Value::String(text) => line.push_str(&format!(" {name} {text}")),
             other => line.push_str(&format!(" {name} {other}")),
         }
     }
-    line
 }
 
 /// The same as one object.

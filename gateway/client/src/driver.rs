@@ -89,6 +89,14 @@ impl Client {
         self.session.submit(body)
     }
 
+    /// The same for an administrative request, with a text of 1 to 64 characters that says why; it is in the log.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing happened then.
+    pub fn submit_because(&mut self, body: Body, why: &str) -> Result<RequestId, SubmitError> {
+        self.session.submit_because(body, why)
+    }
+
     /// Writes what waits, reads what is there, waiting up to `timeout` for something to happen, and hands out what
     /// happened. A lost connection is built again here.
     ///

@@ -97,4 +97,7 @@ pub enum SubmitError {
     /// A body that clients can't send.
     #[error("clients can't send this kind of request")]
     NotAllowed,
+    /// The text that says why is empty or too long, or the request takes none.
+    #[error("a text that says why has 1 to 64 characters, and goes with administrative requests only")]
+    Why,
 }

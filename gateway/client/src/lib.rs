@@ -28,7 +28,7 @@ mod driver;
 mod error;
 mod event;
 mod greeting;
-mod order;
+pub mod order;
 mod pending;
 mod session;
 #[cfg(test)]
@@ -38,5 +38,9 @@ pub use config::{ClientConfig, Password, Start};
 pub use driver::Client;
 pub use error::{ClientError, LoginRejection, ServerFault, SubmitError};
 pub use event::{ClientEvent, ConnectionLoss, LoggedIn, Outcome};
-pub use order::{cancel, limit, market, replace};
+pub use order::{
+    all_or_none, cancel, child_of, for_account, good_till, hidden, iceberg, limit, market, market_protected,
+    market_to_limit, minimum, one_cancels_other, pegged, post_only, quote, reduce_only, replace, replacement,
+    self_trade, stop, stop_limit, trailing_stop,
+};
 pub use session::{ClientSession, InstrumentKey, QueryId};

@@ -20,7 +20,8 @@ struct Entry {
     not_logged_in: u32,
 }
 
-/// Requests by id. Ids have no gaps in here, so the place of one is its distance from the oldest.
+/// Requests by id. Ids have no gaps in here, so the place of one is its distance from the oldest; ids that are left out are
+/// entries without a packet that have their outcome.
 #[derive(Debug)]
 pub(crate) struct Pending {
     window: usize,
@@ -75,6 +76,19 @@ impl Pending {
         });
         self.packets.extend(packet);
         self.unsettled += 1;
+    }
+
+    /// Leaves out the next `count` ids: the request before uses them for what it carries.
+    pub(crate) fn leave_out(&mut self, count: usize) {
+        for _ in 0..count {
+            self.entries.push_back(Entry {
+                length: 0,
+                kind: FrameKind::MassQuote,
+                settled: true,
+                sent: 0,
+                not_logged_in: 0,
+            });
+        }
     }
 
     /// Kind of a request that has no outcome yet.

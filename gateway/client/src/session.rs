@@ -140,6 +140,18 @@ impl ClientSession {
     /// # Errors
     /// [`SubmitError`]; nothing happened then.
     pub fn submit(&mut self, body: Body) -> Result<RequestId, SubmitError> {
+        self.submit_frame(body, None)
+    }
+
+    /// The same for an administrative request, with a text of 1 to 64 characters that says why; it is in the log.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing happened then.
+    pub fn submit_because(&mut self, body: Body, why: &str) -> Result<RequestId, SubmitError> {
+        self.submit_frame(body, Some(why))
+    }
+
+    fn submit_frame(&mut self, body: Body, why: Option<&str>) -> Result<RequestId, SubmitError> {
         if matches!(self.link, Link::Ended(_) | Link::Leaving) {
             return Err(SubmitError::Ended);
         }
@@ -157,7 +169,10 @@ impl ClientSession {
             timestamp: Timestamp(0),
             body,
         };
-        let frame = command.encode().ok_or(SubmitError::NotAllowed)?;
+        let frame = match why {
+            Some(why) => command.encode_because(why).ok_or(SubmitError::Why)?,
+            None => command.encode().ok_or(SubmitError::NotAllowed)?,
+        };
         let kind = kind_of(frame.as_bytes()).filter(|kind| kind.is_from_client());
         let kind = kind.ok_or(SubmitError::NotAllowed)?;
         let start = self.out.len();
@@ -166,6 +181,12 @@ impl ClientSession {
         self.pending.push(kind, &self.out[start..], is_live);
         if !is_live {
             self.out.truncate(start);
+        }
+        if let Body::MassQuote(quote) = body {
+            // Its entries have the ids from its own on.
+            let sides = [&quote.bids, &quote.asks];
+            let entries: usize = sides.into_iter().flatten().map(|side| side.entries().len()).sum();
+            self.pending.leave_out(entries.saturating_sub(1));
         }
         Ok(request_id)
     }

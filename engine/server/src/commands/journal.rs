@@ -28,6 +28,7 @@ pub struct JournalArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Verify(VerifyArgs),
+    #[command(visible_alias = "show")]
     Dump(DumpArgs),
     Stat(StatArgs),
     Cut(CutArgs),
@@ -46,7 +47,7 @@ struct VerifyArgs {
     output: OutputArgs,
 }
 
-/// Show the commands in the journal, one a line
+/// Show the commands in the journal, one a line, with who sent them and the text that says why
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  ringpit journal dump --data data --from 1000 --to 1010")]
 struct DumpArgs {
@@ -192,10 +193,19 @@ fn dump(args: &DumpArgs) -> Result<(), CommandError> {
             for (sequence, frame) in batch.frames.filter(|(sequence, _)| (from..=to).contains(sequence)) {
                 shown += 1;
                 let command = Command::decode(frame);
+                let why = Command::why(frame);
                 if args.json {
-                    writeln!(out, "{}", text::command_json(sequence, &command))?;
+                    let mut object = text::command_json(sequence, &command);
+                    if let Some(why) = why {
+                        object["why"] = why.into();
+                    }
+                    writeln!(out, "{object}")?;
                 } else {
-                    writeln!(out, "{}", text::command_line(sequence, &command))?;
+                    let line = text::command_line(sequence, &command);
+                    match why {
+                        Some(why) => writeln!(out, "{line} why {why:?}")?,
+                        None => writeln!(out, "{line}")?,
+                    }
                 }
             }
             Ok(())

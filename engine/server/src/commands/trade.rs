@@ -2,7 +2,7 @@
 //! request has its outcome.
 
 mod language;
-mod show;
+pub(super) mod show;
 
 use std::collections::HashMap;
 use std::io::{BufRead, IsTerminal, Read};
@@ -16,7 +16,7 @@ use protocol::{
 };
 use serde_json::json;
 
-use self::language::{Line, Order};
+use self::language::Line;
 use super::connect::{self, ConnectArgs};
 use super::ctl::outcome_text;
 use crate::console::OutputArgs;
@@ -38,21 +38,7 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Trade by hand: one order a line, reports as they come
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  ringpit trade                                     on this machine, as the demonstration user
-  ringpit trade --user demo2                        in another terminal, as its counterparty
-  echo 'buy 1 BTCUSD @ 50000' | ringpit trade       ends when the answer is there
-
-Lines:
-  buy QUANTITY SYMBOL @ PRICE [gtc|day|ioc|fok] [post-only]      sell likewise; gtc without a word
-  buy QUANTITY SYMBOL market
-  replace ID QUANTITY @ PRICE                       the new total quantity
-  cancel ID | cancel all [SYMBOL] [buy|sell]
-  status ID
-  book SYMBOL
-  help | quit
-
-ID is the number that the accepted line shows. The exit status is 0 only if all lines were understood and done.")]
+#[command(after_help = language::after())]
 pub struct TradeArgs {
     #[command(flatten)]
     connect: ConnectArgs,
@@ -224,7 +210,7 @@ impl Desk {
         match language::parse(text) {
             Ok(None) => {}
             Ok(Some(Line::Quit)) => return Ok(Next::Quit),
-            Ok(Some(Line::Help)) => say!("{}", language::HELP),
+            Ok(Some(Line::Help)) => say!("{}", language::LINES),
             Ok(Some(Line::Book(symbol))) => self.book(symbol)?,
             Ok(Some(line)) => match self.body(&line)? {
                 Ok(body) => self.submit(body)?,
@@ -240,16 +226,22 @@ impl Desk {
         let key = |id: u64| OrderKey::Id(ClientOrderId(id));
         Ok(match line {
             Line::Order(order) => match self.definition(order.symbol)? {
-                Some(definition) => order.body(&definition),
+                Some(definition) => language::order_body(order, &definition),
                 None => Err(format!("there is no instrument {}", order.symbol)),
             },
-            Line::Replace { id, quantity, price } => {
-                let instrument = self.orders.get(&ClientOrderId(*id)).copied();
+            Line::Replace(replacement) => {
+                let id = replacement.id;
+                let instrument = self.orders.get(&ClientOrderId(id)).copied();
                 match instrument.and_then(|instrument| self.instruments.get(&instrument)) {
-                    Some(definition) => language::replace_body(*id, quantity, price, definition),
+                    Some(definition) => language::replace_body(replacement, definition),
                     None => Err(format!("order {id} was not heard of yet: ask for `status {id}` first")),
                 }
             }
+            Line::Quote(ladder) => match self.definition(ladder.symbol)? {
+                Some(definition) => ladder.body(&definition),
+                None => Err(format!("there is no instrument {}", ladder.symbol)),
+            },
+            Line::Account(account) => Ok(Body::QueryAccount(*account)),
             Line::Cancel(id) => Ok(client::cancel(ClientOrderId(*id))),
             Line::Status(id) => Ok(Body::OrderStatus(OrderStatusRequest { order: key(*id) })),
             Line::CancelAll { symbol, side } => self.mass_cancel(*symbol, *side)?,
@@ -400,13 +392,6 @@ impl Desk {
 fn printable(text: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(escaped).collect()
-}
-
-impl Order<'_> {
-    /// The request, in the units of the instrument.
-    fn body(&self, definition: &InstrumentDefinition) -> Result<Body, String> {
-        language::order_body(self, definition)
-    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use gateway::Hub;
 use pipeline::Clock;
 use protocol::{Body, Capacities, Command, ConnectionId, RequestId, SessionId, Term};
-use replicator::Lead;
+use replicator::{Cluster, Lead};
 use ring::Ingress;
 
 use super::Start;
 use crate::assembly;
 use crate::config::Config;
-use crate::provision::{Known, Plan};
+use crate::provision::{Known, Plan, Wanted};
 
 /// Between two looks at the leadership and at what became of the commands.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const EFFECT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a term's leader publishes before it gives up: what stays away then was refused.
 const ATTEMPTS_MAX: u32 = 3;
+/// How long a new venue waits for all members to say that they know the newest rules.
+const RULEBOOK_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A thread that provisions. It must be stopped for the engine to drain.
 pub(super) struct Provisioner {
@@ -33,7 +35,7 @@ pub(super) struct Provisioner {
 }
 
 impl Provisioner {
-    pub(super) fn start(start: &Start<'_>, lead: Lead) -> io::Result<Self> {
+    pub(super) fn start(start: &Start<'_>, lead: Lead, cluster: Cluster) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut work = Work {
             config: start.config.clone(),
@@ -43,6 +45,8 @@ impl Provisioner {
             ingress: start.engine.ingress(),
             clock: start.engine_config.clock.clone(),
             capacities: start.capacities,
+            rulebook: start.rulebook,
+            cluster,
             stop: Arc::clone(&stop),
         };
         let thread = thread::Builder::new().name("provision".to_owned()).spawn(move || work.run())?;
@@ -67,6 +71,9 @@ struct Work {
     /// Those that this process published last, or of the state that it started from. The log tells nobody when another member
     /// changes them, so that they may be published once more than needed.
     capacities: Capacities,
+    /// Of the state that it started from.
+    rulebook: u32,
+    cluster: Cluster,
     stop: Arc<AtomicBool>,
 }
 
@@ -86,8 +93,9 @@ impl Work {
 
     /// Whether `term` needs no more of it.
     fn provision(&mut self, term: Term) -> bool {
+        let rulebook = self.rulebook_of_all(term);
         for attempt in 0..=ATTEMPTS_MAX {
-            let plan = match self.plan() {
+            let plan = match self.plan(rulebook) {
                 Ok(plan) => plan,
                 Err(error) => {
                     tracing::error!(%error, "the configuration can't be published");
@@ -110,7 +118,7 @@ impl Work {
                 return true;
             }
             tracing::info!(commands = plan.commands.len(), %term, "the configuration is published");
-            if !self.publish(&plan.commands, term) || !self.wait_for_effect(term) {
+            if !self.publish(&plan.commands, term) || !self.wait_for_effect(term, rulebook) {
                 // The next leader's business, which may be this one again.
                 return false;
             }
@@ -118,14 +126,45 @@ impl Work {
         true
     }
 
-    /// What the log lacks.
-    fn plan(&self) -> Result<Plan, crate::error::CommandError> {
-        let known = Known {
+    /// What the log has.
+    fn known(&self) -> Known {
+        Known {
             instruments: self.hub.instruments().into_iter().map(|each| (each.instrument, each)).collect(),
             users: self.hub.users(),
             capacities: self.capacities,
-        };
+            rulebook: self.rulebook,
+        }
+    }
+
+    /// The version of the rulebook that a new venue can begin with: one that not all members are known to know would stop
+    /// those that don't.
+    fn rulebook_of_all(&self, term: Term) -> u32 {
+        if !self.known().is_new() {
+            return self.rulebook;
+        }
+        let newest = exchange::RULEBOOK_VERSION;
+        let since = Instant::now();
+        while since.elapsed() < RULEBOOK_PATIENCE && !self.is_over(term) {
+            let members = self.cluster.status().members;
+            if members.iter().all(|member| member.reachable && member.versions.rulebook >= newest) {
+                return newest;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        tracing::warn!(
+            version = self.rulebook,
+            newest,
+            "not all members are there and know the newest rulebook: the venue begins with an older one; \
+             `ringpit ctl rulebook` switches it"
+        );
+        self.rulebook
+    }
+
+    /// What the log lacks.
+    fn plan(&self, rulebook: u32) -> Result<Plan, crate::error::CommandError> {
+        let known = self.known();
         let wanted = assembly::wanted_of_cluster(&self.config, &self.data, &known)?;
+        let wanted = Wanted { rulebook, ..wanted };
         let plan = Plan::new(&wanted, &known);
         if plan.commands.is_empty() {
             assembly::finish_retirement(&self.data, &wanted)?;
@@ -161,13 +200,13 @@ impl Work {
     }
 
     /// Waits until nothing is lacking, or for as long as that may take; whether the term goes on.
-    fn wait_for_effect(&self, term: Term) -> bool {
+    fn wait_for_effect(&self, term: Term, rulebook: u32) -> bool {
         let published = Instant::now();
         while published.elapsed() < EFFECT_PATIENCE {
             if self.is_over(term) {
                 return false;
             }
-            if self.plan().is_ok_and(|plan| plan.commands.is_empty()) {
+            if self.plan(rulebook).is_ok_and(|plan| plan.commands.is_empty()) {
                 return true;
             }
             thread::sleep(LOOK_EVERY);

@@ -145,7 +145,8 @@ pub(super) fn member(
     let summary = recovery.log.clone().ok_or_else(|| failed(&"the journal has no summary"))?;
     let ready_files = site.take_over()?;
     let exchange = opened.exchange();
-    let (recovered, day, capacities) = (exchange.sequence(), exchange.trading_day(), exchange.capacities());
+    let (recovered, day) = (exchange.sequence(), exchange.trading_day());
+    let (capacities, rulebook) = (exchange.capacities(), exchange.rulebook_version());
     // Far from the numbers of the other members' connections, and of this one's before: they are in the same log.
     let (hub, egress) = Hub::new(&assembly::seed(exchange, ConnectionId(rand::rng().random())));
     let resume = ResumeKeys::new(rand::rng().random());
@@ -160,6 +161,7 @@ pub(super) fn member(
         storage,
         engine: &engine,
         capacities,
+        rulebook,
         hub: &hub,
         asked: asked.clone(),
     };

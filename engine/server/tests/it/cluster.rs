@@ -164,7 +164,7 @@ fn a_demonstration_fails_over_and_comes_back() {
     let demo = Demo::start(&folder, free_ports());
     let mut client = demo.client();
     place(&mut client, order(1, 100));
-    rulebook(&demo, 1, None);
+    rulebook(&demo, 2, None);
     rulebook(&demo, 3, Some("member 3 (127.0.0.1:"));
 
     let first = leader(&demo.data(1)).and_then(|leader| u16::try_from(leader).ok()).expect("a leader");
@@ -183,7 +183,7 @@ fn a_demonstration_fails_over_and_comes_back() {
     let other = if first == 1 { 2 } else { 1 };
     let second = leader(&demo.data(other)).expect("a leader");
     assert_ne!(second, u64::from(first), "{}", demo.logs());
-    rulebook(&demo, 1, Some("can't be reached; nothing was logged"));
+    rulebook(&demo, 2, Some("can't be reached; nothing was logged"));
     drop(client);
     let port = demo.port;
     demo.stop();

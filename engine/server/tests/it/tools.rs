@@ -247,28 +247,29 @@ fn capacities_are_set_all_or_not_at_all() {
 fn the_rulebook_is_switched_to_what_the_server_knows_only() {
     let home = Home::new();
     let server = home.start(&[]);
+    // A new venue began with it.
     let done = (Some(0), String::new());
     for _ in 0..2 {
-        assert_eq!(control(&home, &["rulebook", "1"]), done);
+        assert_eq!(control(&home, &["rulebook", "2"]), done);
     }
     let refused = [
         (Some(1), "version 3: this server knows it up to version 2; nothing was logged", "3"),
-        (Some(1), "rulebook version 0: rejected: rulebook_lower", "0"),
+        (Some(1), "rulebook version 1: rejected: rulebook_lower", "1"),
         (Some(2), "invalid value", "newest"),
     ];
     for (expected, what, version) in refused {
         let (status, said) = control(&home, &["rulebook", version]);
         assert!(status == expected && said.contains(what), "{version}: {status:?} {said}");
     }
-    let (status, said) = control(&home, &["--address", "127.0.0.1:1", "rulebook", "1"]);
+    let (status, said) = control(&home, &["--address", "127.0.0.1:1", "rulebook", "2"]);
     assert!(status == Some(2) && said.contains("leave --address out"), "{said}");
     // Whoever doesn't ask before comes no further.
     let (_, outcome, _) = server.login("admin").ask(Body::SetRulebook(3));
     assert_eq!(outcome, Outcome::Refused(protocol::RefuseReason::RulebookUnknown));
     let status: Value = serde_json::from_str(&server.get("/status").1).expect("a status");
-    assert_eq!((&status["rulebook"], &status["rulebook_known"]), (&Value::from(1), &Value::from(2)));
+    assert_eq!((&status["rulebook"], &status["rulebook_known"]), (&Value::from(2), &Value::from(2)));
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
-    let (status, said) = control(&home, &["rulebook", "1"]);
+    let (status, said) = control(&home, &["rulebook", "2"]);
     assert!(status == Some(1) && said.contains("no server runs on"), "{said}");
 }
 

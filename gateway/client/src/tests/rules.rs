@@ -74,6 +74,41 @@ fn the_first_login_asks_as_configured() {
 }
 
 #[test]
+fn entries_of_a_mass_quote_use_ids_of_their_own() {
+    let entry = |ticks| protocol::QuoteEntry { ticks, lots: 1 };
+    let (bids, asks) = ([entry(-1), entry(-2)], [entry(1)]);
+    let ladder = |asks| {
+        let quote = crate::quote(InstrumentId(1), protocol::AccountId(0), Price(9), Some(&bids), asks);
+        Body::MassQuote(quote.expect("few enough"))
+    };
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    assert_eq!(bench.session.submit(ladder(Some(&asks))), Ok(RequestId(1)));
+    assert_eq!(bench.session.submit(ladder(None)), Ok(RequestId(4)));
+    assert_eq!(bench.session.submit(request(6)), Ok(RequestId(6)));
+    assert_eq!(bench.session.pending(), 3);
+    // The server has seen the first with its entries, and rejected it: it saw none of the others.
+    bench.session.disconnected(bench.now, ConnectionLoss::Silent, &mut |_| {});
+    bench.now += Duration::from_secs(2);
+    bench.connect();
+    bench.greet(1, 1, 3, 0, 1);
+    let passed = ClientEvent::Outcome(RequestId(1), Outcome::NotProcessed);
+    assert!(bench.events.contains(&passed), "{:?}", bench.events);
+    assert_eq!((bench.session.pending(), bench.session.next_request_id()), (2, Some(RequestId(7))));
+}
+
+#[test]
+fn a_text_that_says_why_is_for_administration_and_short() {
+    let mut bench = Bench::new(|_| {});
+    bench.greet(1, 1, 0, 0, 1);
+    let session = &mut bench.session;
+    assert_eq!(session.submit_because(Body::EndOfDay, ""), Err(SubmitError::Why));
+    assert_eq!(session.submit_because(Body::EndOfDay, &"x".repeat(65)), Err(SubmitError::Why));
+    assert_eq!(session.submit_because(request(1), "no text for orders"), Err(SubmitError::Why));
+    assert_eq!(session.submit_because(Body::EndOfDay, "holiday tomorrow"), Ok(RequestId(1)));
+}
+
+#[test]
 fn a_later_login_goes_on_where_the_last_one_ended() {
     let mut bench = Bench::new(|_| {});
     bench.greet(3, 11, 41, 10, 3);

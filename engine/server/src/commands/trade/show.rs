@@ -1,14 +1,20 @@
 //! Reports and depth for people and for scripts, in the decimals of the instrument where it is known.
 
-use protocol::{
-    ClientOrderId, DepthSnapshot, Event, InstrumentDefinition, InstrumentId, Price, Quantity, Report,
-};
-use serde_json::{Value, json};
+mod depth;
+mod json;
 
-use crate::{decimal, say};
+use protocol::{
+    Accepted, ClientOrderId, Event, InstrumentDefinition, InstrumentId, OrderStatusReport, OrderType, Price,
+    Quantity, RejectReason, Report,
+};
+
+pub(super) use depth::{depth, depth_json};
+pub(in crate::commands) use json::report_json;
+
+use crate::decimal;
 
 /// The order and the instrument that a report is about; instrument 0 where it is about none.
-pub(super) fn subject(event: &Event) -> (Option<ClientOrderId>, InstrumentId) {
+pub(in crate::commands) fn subject(event: &Event) -> (Option<ClientOrderId>, InstrumentId) {
     match event {
         Event::Accepted(e) => (Some(ClientOrderId(e.request_id.0)), e.instrument),
         Event::Executed(e) => (Some(e.client_order_id), e.instrument),
@@ -18,6 +24,12 @@ pub(super) fn subject(event: &Event) -> (Option<ClientOrderId>, InstrumentId) {
         Event::Expired(e) => (Some(e.client_order_id), e.instrument),
         Event::OrderStatus(e) => (Some(e.client_order_id), e.instrument),
         Event::AdminDone(e) => (None, e.instrument),
+        Event::Triggered(e) => (Some(e.client_order_id), e.instrument),
+        Event::Settled(e) => (Some(e.client_order_id), e.instrument),
+        Event::TradeRevised(e) => (Some(e.client_order_id), e.instrument),
+        Event::MassQuoted(e) => (None, e.instrument),
+        Event::Position(e) => (None, e.instrument),
+        Event::InstrumentState(e) => (None, e.instrument),
         _ => (None, InstrumentId(0)),
     }
 }
@@ -34,21 +46,21 @@ fn quantity(value: Quantity, definition: Option<&InstrumentDefinition>) -> Strin
     definition.map_or_else(|| value.to_string(), |of| decimal::format(value.0.into(), of.quantity_scale))
 }
 
+/// A position, which may be short.
+fn position(value: i64, definition: Option<&InstrumentDefinition>) -> String {
+    definition.map_or_else(|| value.to_string(), |of| decimal::format(value.into(), of.quantity_scale))
+}
+
 fn symbol(instrument: InstrumentId, definition: Option<&InstrumentDefinition>) -> String {
     definition.map_or_else(|| format!("instrument {instrument}"), |of| of.symbol.to_string())
 }
 
 /// One line.
-pub(super) fn report(report: &Report, of: Option<&InstrumentDefinition>) -> String {
+pub(in crate::commands) fn report(report: &Report, of: Option<&InstrumentDefinition>) -> String {
     let p = |value: Price| price(value, of);
     let q = |value: Quantity| quantity(value, of);
     match &report.output.event {
-        Event::Accepted(e) => {
-            let at = e.price.map_or_else(|| "market".to_owned(), |value| format!("@ {}", p(value)));
-            let post_only = if e.flags.post_only { " post-only" } else { "" };
-            let (id, name) = (e.request_id, symbol(e.instrument, of));
-            format!("accepted {id}: {} {} {name} {at} {}{post_only}", e.side, q(e.quantity), e.time_in_force)
-        }
+        Event::Accepted(e) => accepted(e, of),
         Event::Rejected(e) => format!("rejected request {}: {}", e.request_id, e.reason),
         Event::Executed(e) => format!(
             "executed {}: {} {} {} @ {}, {} left, {} done, trade {} ({})",
@@ -96,118 +108,110 @@ pub(super) fn report(report: &Report, of: Option<&InstrumentDefinition>) -> Stri
                 e.reason
             )
         }
-        Event::OrderStatus(e) => format!(
-            "status {}: {} {} {} @ {}, {} done ({})",
-            e.client_order_id,
-            e.side,
-            q(e.leaves_quantity),
-            symbol(e.instrument, of),
-            unpriced(e.price, of),
-            q(e.cum_quantity),
-            e.status
-        ),
+        Event::OrderStatus(e) => status(e, of),
         Event::MassCanceled(e) => format!("canceled all: {} orders", e.orders),
         Event::AdminDone(e) => format!("done: request {}", e.request_id),
-        other => format!("{other:?}"),
+        other => more(other, of),
     }
 }
 
-/// One object.
-pub(super) fn report_json(report: &Report, of: Option<&InstrumentDefinition>) -> Value {
+fn accepted(e: &Accepted, of: Option<&InstrumentDefinition>) -> String {
+    let at = e
+        .price
+        .map_or_else(|| e.order_type.name().replace('_', "-"), |value| format!("@ {}", price(value, of)));
+    let mut line = format!(
+        "accepted {}: {} {} {} {at} {}",
+        e.request_id,
+        e.side,
+        quantity(e.quantity, of),
+        symbol(e.instrument, of),
+        e.time_in_force.name().replace('_', "-")
+    );
+    if e.order_type == OrderType::Pegged && e.price.is_some() {
+        line.push_str(" pegged");
+    }
+    let flags = [
+        (e.flags.post_only, " post-only"),
+        (e.flags.slide, " slide"),
+        (e.flags.hidden, " hidden"),
+        (e.flags.reduce_only, " reduce-only"),
+    ];
+    flags.iter().filter(|(is_set, _)| *is_set).for_each(|(_, name)| line.push_str(name));
+    if e.account.0 != 0 {
+        line.push_str(&format!(" account {}", e.account));
+    }
+    line
+}
+
+fn status(e: &OrderStatusReport, of: Option<&InstrumentDefinition>) -> String {
+    let stop = e.stop_price.map_or_else(String::new, |value| format!(", stop {}", price(value, of)));
+    format!(
+        "status {}: {} {} {} @ {}{stop}, {} done ({})",
+        e.client_order_id,
+        e.side,
+        quantity(e.leaves_quantity, of),
+        symbol(e.instrument, of),
+        unpriced(e.price, of),
+        quantity(e.cum_quantity, of),
+        e.status
+    )
+}
+
+/// The reports of version 2 of the rulebook.
+fn more(event: &Event, of: Option<&InstrumentDefinition>) -> String {
     let p = |value: Price| price(value, of);
     let q = |value: Quantity| quantity(value, of);
-    let number = report.output.event.recipient().map_or(0, |to| to.number.0);
-    let mut value = match &report.output.event {
-        Event::Accepted(e) => json!({
-            "kind": "accepted", "id": e.request_id.0, "request": e.request_id.0, "order": e.order_id.0,
-            "side": e.side.name(), "quantity": q(e.quantity), "price": e.price.map(p),
-            "time_in_force": e.time_in_force.name(), "post_only": e.flags.post_only,
-        }),
-        Event::Rejected(e) => {
-            json!({ "kind": "rejected", "request": e.request_id.0, "reason": e.reason.name() })
+    match event {
+        Event::Triggered(e) => {
+            let (id, at) = (e.client_order_id, unpriced(e.price, of));
+            format!("triggered {id}: {} {} @ {at}, stop {}", e.side, q(e.leaves_quantity), p(e.stop_price))
         }
-        Event::Executed(e) => json!({
-            "kind": "executed", "id": e.client_order_id.0, "request": e.request_id.0, "order": e.order_id.0,
-            "trade": e.trade_id.0, "side": e.side.name(), "quantity": q(e.last_quantity), "price": p(e.last_price),
-            "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "liquidity": e.liquidity.name(),
-        }),
-        Event::Canceled(e) => json!({
-            "kind": "canceled", "id": e.client_order_id.0, "request": e.request_id.0, "quantity": q(e.canceled_quantity),
-            "cum": q(e.cum_quantity), "reason": e.reason.name(),
-        }),
-        Event::Replaced(e) => json!({
-            "kind": "replaced", "id": e.client_order_id.0, "request": e.request_id.0, "side": e.side.name(),
-            "quantity": q(e.quantity), "price": e.price.map(p), "cum": q(e.cum_quantity), "kept_place": e.kept_place,
-        }),
-        Event::Restated(e) => json!({
-            "kind": "restated", "id": e.client_order_id.0, "side": e.side.name(), "price": e.price.map(p),
-            "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "reason": e.reason.name(),
-        }),
-        Event::Expired(e) => json!({
-            "kind": "expired", "id": e.client_order_id.0, "request": e.request_id.0, "quantity": q(e.expired_quantity),
-            "cum": q(e.cum_quantity), "reason": e.reason.name(),
-        }),
-        Event::OrderStatus(e) => json!({
-            "kind": "status", "id": e.client_order_id.0, "request": e.request_id.0, "side": e.side.name(),
-            "price": e.price.map(p), "leaves": q(e.leaves_quantity), "cum": q(e.cum_quantity), "status": e.status.name(),
-        }),
-        Event::MassCanceled(e) => {
-            json!({ "kind": "mass_canceled", "request": e.request_id.0, "orders": e.orders })
+        Event::MassQuoted(e) => {
+            let side = |count: u8, refused: Option<RejectReason>| match refused {
+                Some(reason) => format!("refused ({reason})"),
+                None => count.to_string(),
+            };
+            let (bids, asks) = (side(e.bids, e.bid_reason), side(e.asks, e.ask_reason));
+            format!("quoted {}: bids {bids}, asks {asks}", e.request_id)
         }
-        Event::AdminDone(e) => json!({ "kind": "admin_done", "request": e.request_id.0 }),
-        _ => json!({ "kind": "other" }),
-    };
-    if let Value::Object(fields) = &mut value {
-        fields.insert("report".to_owned(), json!(number));
-        fields.insert("sequence".to_owned(), json!(report.output.sequence.0));
-        if let Some(of) = of {
-            fields.insert("symbol".to_owned(), json!(of.symbol.as_str()));
+        Event::Settled(e) => format!(
+            "settled {}: trade {}, account {}, fee {}, position {} {}",
+            e.client_order_id,
+            e.trade_id,
+            e.account,
+            e.fee,
+            position(e.position, of),
+            symbol(e.instrument, of)
+        ),
+        Event::TradeRevised(e) => {
+            let (id, trade, old) = (e.client_order_id, e.trade_id, p(e.old_price));
+            let now = e.new_price.map_or_else(|| "taken back".to_owned(), |new| format!("now @ {}", p(new)));
+            format!("trade {trade} of {id}: {} {} @ {old} {now}", e.side, q(e.quantity))
         }
+        Event::Balance(e) => {
+            format!("balance of account {}: {} {}, {} held", e.account, e.total, e.currency, e.held)
+        }
+        Event::Position(e) => format!(
+            "position of account {}: {} {}, cost {}, open buys {}, open sells {}",
+            e.account,
+            position(e.quantity, of),
+            symbol(e.instrument, of),
+            e.cost,
+            q(Quantity(e.open_buy)),
+            q(Quantity(e.open_sell))
+        ),
+        Event::InstrumentState(e) => {
+            let at = |price: Option<Price>| price.map_or_else(|| "none".to_owned(), p);
+            format!(
+                "{}: {}, last {}, reference {}, mark {}, open interest {}",
+                symbol(e.instrument, of),
+                e.phase,
+                at(e.last_price),
+                at(e.reference_price),
+                at(e.mark_price),
+                q(Quantity(e.open_interest))
+            )
+        }
+        other => format!("{other:?}"),
     }
-    value
-}
-
-/// The levels of both sides side by side.
-pub(super) fn depth(depth: &DepthSnapshot, of: &InstrumentDefinition) {
-    say!("{} at sequence {}", of.symbol, depth.sequence);
-    say!(
-        "{:>8} {:>20} {:>16} | {:<16} {:<20} {:<8}",
-        "orders",
-        "bid quantity",
-        "bid",
-        "ask",
-        "ask quantity",
-        "orders"
-    );
-    for row in 0..depth.bids.len().max(depth.asks.len()) {
-        let cell = |level: Option<&protocol::DepthLevel>| match level {
-            Some(level) => {
-                (price(level.price, Some(of)), quantity(level.quantity, Some(of)), level.orders.to_string())
-            }
-            None => Default::default(),
-        };
-        let (bid, bid_quantity, bid_orders) = cell(depth.bids.get(row));
-        let (ask, ask_quantity, ask_orders) = cell(depth.asks.get(row));
-        say!("{bid_orders:>8} {bid_quantity:>20} {bid:>16} | {ask:<16} {ask_quantity:<20} {ask_orders:<8}");
-    }
-}
-
-/// The same as one object.
-pub(super) fn depth_json(depth: &DepthSnapshot, of: &InstrumentDefinition) -> Value {
-    let side = |levels: &[protocol::DepthLevel]| -> Vec<Value> {
-        levels
-            .iter()
-            .map(|level| {
-                json!({
-                    "price": price(level.price, Some(of)),
-                    "quantity": quantity(level.quantity, Some(of)),
-                    "orders": level.orders,
-                })
-            })
-            .collect()
-    };
-    json!({
-        "kind": "book", "symbol": of.symbol.as_str(), "sequence": depth.sequence.0,
-        "bids": side(&depth.bids), "asks": side(&depth.asks),
-    })
 }
