@@ -2,7 +2,7 @@
 //! not taken yet. They must not grow past their constants whatever a client does.
 
 use protocol::soupbin::{PACKET_LENGTH_MAX, Packet, write_packet};
-use protocol::{HEADER_LENGTH, REPORT_STRIDE};
+use protocol::{DROP_COPY_LENGTH_MAX, HEADER_LENGTH, REPORT_STRIDE};
 
 /// Bytes read at once before the login; a packet fits.
 pub(crate) const LOGIN_BYTES: usize = 2 * 1024;
@@ -24,6 +24,11 @@ pub(crate) const TASK_BYTES: usize = 8 * 1024;
 const PACKET_BYTES_MAX: usize = 2 + PACKET_LENGTH_MAX;
 /// Bytes of the longest report on the wire.
 pub(crate) const REPORT_BYTES_MAX: usize = PACKET_HEADER + REPORT_STRIDE;
+
+/// Bytes of the longest drop copy on the wire.
+const COPY_BYTES_MAX: usize = PACKET_HEADER + DROP_COPY_LENGTH_MAX;
+/// Reports of its own that an observer always has room for beside drop copies.
+const OWN_REPORTS_KEPT: usize = 64;
 
 const _: () = assert!(LOGIN_BYTES >= PACKET_BYTES_MAX, "a whole packet fits before the login too");
 const _: () = assert!(OUT_BYTES >= 8 * PACKET_BYTES_MAX);
@@ -164,6 +169,11 @@ impl Outbound {
     pub(crate) fn reports_max(&self) -> usize {
         // A packet's worth is kept back, for the answers and heartbeats that must not wait for a client.
         self.room().saturating_sub(PACKET_BYTES_MAX) / REPORT_BYTES_MAX
+    }
+
+    /// How many drop copies fit, which leave room for the session's own reports.
+    pub(crate) fn copies_max(&self) -> usize {
+        self.room().saturating_sub(PACKET_BYTES_MAX + OWN_REPORTS_KEPT * REPORT_BYTES_MAX) / COPY_BYTES_MAX
     }
 
     /// Appends a packet. The caller has made sure that there [is room](Self::has_room).

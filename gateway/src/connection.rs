@@ -1,6 +1,7 @@
 //! One connection: the driver of a [`Session`] over a socket. It reads, publishes, reads reports and writes; the rules are
 //! the session's. All connections of a gateway run on its one thread, so nothing here may block, and a busy one yields.
 
+mod copies;
 mod login;
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +16,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use journaler::ReportReader;
-use protocol::{DEPTH_LEVELS_MAX, EndReason, RefuseReason, Refused, Unsequenced, UserName};
+use protocol::{
+    DEPTH_LEVELS_MAX, DepthQuery, EndReason, FrameKind, InstrumentQuery, RefuseReason, Refused, RequestId,
+    Unsequenced, UserName,
+};
 use ring::{Ingress, PublishError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -254,12 +258,23 @@ impl Connection {
     /// Answers the question that waits, where there is one; `false` where it must go on waiting.
     fn answer_question(&mut self, now: Now) -> bool {
         let Some(query) = self.asked else { return true };
-        let answer = self.answer(&query);
+        let answer = match &query {
+            Query::DropCopy(request) => {
+                if !self.is_confirmed() {
+                    return false;
+                }
+                self.begin_copy(request)
+            }
+            Query::Depth(query) => Some(self.depth(query)),
+            Query::Instrument(query) => Some(self.definition(query)),
+        };
         if !self.is_confirmed() {
             return false;
         }
         self.asked = None;
-        self.session.answer(now, &answer, &mut self.out);
+        if let Some(answer) = answer {
+            self.session.answer(now, &answer, &mut self.out);
+        }
         true
     }
 
@@ -311,46 +326,40 @@ impl Connection {
         }
     }
 
-    fn answer(&self, query: &Query) -> Unsequenced {
-        let unknown = |request_id, request_kind| {
-            let request_kind = Some(request_kind);
-            Unsequenced::Refused(Refused {
-                request_id,
-                reason: RefuseReason::UnknownInstrument,
-                request_kind,
-            })
-        };
-        match query {
-            Query::Depth(query) => {
-                let levels = usize::from(query.levels).min(DEPTH_LEVELS_MAX);
-                match (self.shared.depth)(query.instrument, levels) {
-                    Some(depth) => Unsequenced::Depth(query.request_id, depth),
-                    None => unknown(query.request_id, protocol::FrameKind::DepthQuery),
-                }
-            }
-            Query::Instrument(query) => match self.shared.hub.instrument(query) {
-                Some(definition) => Unsequenced::InstrumentDefinition(query.request_id, definition),
-                None => unknown(query.request_id, protocol::FrameKind::InstrumentQuery),
-            },
+    fn depth(&self, query: &DepthQuery) -> Unsequenced {
+        let levels = usize::from(query.levels).min(DEPTH_LEVELS_MAX);
+        match (self.shared.depth)(query.instrument, levels) {
+            Some(depth) => Unsequenced::Depth(query.request_id, depth),
+            None => refused(query.request_id, RefuseReason::UnknownInstrument, FrameKind::DepthQuery),
+        }
+    }
+
+    fn definition(&self, query: &InstrumentQuery) -> Unsequenced {
+        match self.shared.hub.instrument(query) {
+            Some(definition) => Unsequenced::InstrumentDefinition(query.request_id, definition),
+            None => refused(query.request_id, RefuseReason::UnknownInstrument, FrameKind::InstrumentQuery),
         }
     }
 
     /// Fills the outbound buffer with reports.
     fn pump(&mut self, now: Now) {
+        // Before the log is read: a later day then means that all reports of this one are there.
+        let today = self.shared.hub.trading_day();
+        let is_copied = self.pump_copies(now, today);
         while let Some(wanted) = self.session.wants() {
             self.out.make_room();
             let max = self.out.reports_max();
             if max == 0 {
                 return;
             }
-            // Before the log is read: a later day then means that all reports of this one are there.
-            let today = self.shared.hub.trading_day();
             let mut strides = self.shared.strides.borrow_mut();
             strides.clear();
             let read = self.shared.reports.read(wanted.session, wanted.day, wanted.next, max, &mut strides);
             let (is_all, sent) = match read {
                 Ok(count) => {
-                    (count < max, self.session.reports(now, today, &strides, count < max, &mut self.out))
+                    // The day ends for the client once it has the drop copies of the day, too.
+                    let is_all = count < max && (is_copied || self.session.copies() == 0);
+                    (count < max, self.session.reports(now, today, &strides, is_all, &mut self.out))
                 }
                 Err(error) => {
                     tracing::error!(%error, session = wanted.session.0, "a report can't be read");
@@ -477,6 +486,10 @@ impl Connection {
             }
         }
     }
+}
+
+fn refused(request_id: RequestId, reason: RefuseReason, kind: FrameKind) -> Unsequenced {
+    Unsequenced::Refused(Refused { request_id, reason, request_kind: Some(kind) })
 }
 
 /// Ends the sending direction, then takes what the client still sends for a while.

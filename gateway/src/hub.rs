@@ -1,16 +1,16 @@
 //! From the output stage to the connections: wakes and verdicts, and the tables of users and instruments.
 //!
-//! [`HubEgress`] runs on an engine thread. For reports it looks into a map of its own and wakes a task; it takes no lock of
-//! ours. Logins and definitions, which are rare, take a lock that gateways hold no longer than it takes to copy one
+//! [`HubEgress`] runs on an engine thread. For reports it looks into maps of its own and wakes tasks; it takes no lock of
+//! ours, but where an observer came or went since it last looked. Logins and definitions, which are rare, take a lock that gateways hold no longer than it takes to copy one
 //! entry, never across I/O or a wait. How many reports there are is the report log's to say, so it is not kept here.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::{
     ConnectionId, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery, LoggedIn,
-    LoginRefused, Notice, SessionId, Symbol, TradingDay, UserDefinition, UserName,
+    LoginRefused, Notice, ParticipantId, Role, SessionId, Symbol, TradingDay, UserDefinition, UserName,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -25,6 +25,8 @@ pub struct HubSeed {
     pub last_connection: ConnectionId,
     /// All users.
     pub users: Vec<UserDefinition>,
+    /// Participants of sessions that have one.
+    pub participants: Vec<(SessionId, ParticipantId)>,
     /// All instruments.
     pub instruments: Vec<InstrumentDefinition>,
 }
@@ -49,7 +51,13 @@ pub struct Hub {
 pub struct HubEgress {
     shared: Arc<Shared>,
     live: HashMap<SessionId, Arc<Mailbox>>,
+    /// The shared table as it was at `watched_version`.
+    watched: Watched,
+    watched_version: u64,
 }
+
+/// Who is to be woken for another session's reports.
+type Watched = HashMap<SessionId, Vec<Arc<Mailbox>>>;
 
 /// A connection's end of a hub, and its number. Dropping it gives the place back.
 #[derive(Debug)]
@@ -66,6 +74,10 @@ struct Shared {
     last_connection: AtomicU32,
     ports: Mutex<HashMap<ConnectionId, Arc<Mailbox>>>,
     definitions: Mutex<Definitions>,
+    watched: Mutex<Watched>,
+    /// Rises with each change of `watched`, under its lock; read without it. An observer that comes while a report is told may
+    /// miss the wake-up for that one: it looks by itself at least once a heartbeat.
+    watched_version: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -82,6 +94,7 @@ struct Mailbox {
 struct Definitions {
     users: HashMap<UserName, UserDefinition>,
     names: HashMap<SessionId, UserName>,
+    participants: HashMap<SessionId, ParticipantId>,
     instruments: HashMap<InstrumentId, InstrumentDefinition>,
     symbols: HashMap<Symbol, InstrumentId>,
 }
@@ -101,6 +114,28 @@ impl Definitions {
         self.users.insert(user.name, *user);
     }
 
+    fn put_participant(&mut self, session: SessionId, participant: ParticipantId) {
+        if participant == ParticipantId(0) {
+            self.participants.remove(&session);
+        } else {
+            self.participants.insert(session, participant);
+        }
+    }
+
+    /// Whether a session's user may read the reports of another session: an operator any user's, an observer those of its
+    /// participant.
+    fn may_observe(&self, observer: SessionId, session: SessionId) -> bool {
+        let role = self.names.get(&observer).and_then(|name| self.users.get(name)).map(|user| user.role);
+        match role {
+            Some(Role::Operator) => self.names.contains_key(&session),
+            Some(Role::Observer) => {
+                let own = self.participants.get(&observer);
+                own.is_some() && own == self.participants.get(&session)
+            }
+            Some(Role::Trader) | None => false,
+        }
+    }
+
     fn put_instrument(&mut self, instrument: &InstrumentDefinition) {
         self.symbols.insert(instrument.symbol, instrument.instrument);
         self.instruments.insert(instrument.instrument, *instrument);
@@ -113,14 +148,23 @@ impl Hub {
     pub fn new(seed: &HubSeed) -> (Self, HubEgress) {
         let mut definitions = Definitions::default();
         seed.users.iter().for_each(|user| definitions.put_user(user));
+        seed.participants.iter().for_each(|(session, of)| definitions.put_participant(*session, *of));
         seed.instruments.iter().for_each(|instrument| definitions.put_instrument(instrument));
         let shared = Arc::new(Shared {
             day: AtomicU32::new(seed.trading_day.0),
             last_connection: AtomicU32::new(seed.last_connection.0),
             ports: Mutex::default(),
             definitions: Mutex::new(definitions),
+            watched: Mutex::default(),
+            watched_version: AtomicU64::new(0),
         });
-        (Self { shared: Arc::clone(&shared) }, HubEgress { shared, live: HashMap::new() })
+        let egress = HubEgress {
+            shared: Arc::clone(&shared),
+            live: HashMap::new(),
+            watched: Watched::new(),
+            watched_version: 0,
+        };
+        (Self { shared }, egress)
     }
 
     /// The current trading day, as far as told.
@@ -156,6 +200,12 @@ impl Hub {
             None => &query.instrument,
         };
         definitions.instruments.get(number).copied()
+    }
+
+    /// Whether a session's user may read the reports of another session now.
+    #[must_use]
+    pub fn may_observe(&self, observer: SessionId, session: SessionId) -> bool {
+        lock(&self.shared.definitions).may_observe(observer, session)
     }
 
     /// Gives a connection its number and its mailbox. A number comes again only after four billion others, and never one that
@@ -204,6 +254,22 @@ impl Port {
         lock(&self.mailbox.verdict).take()
     }
 
+    /// Wakes the connection for another session's reports, too, for as long as it is there.
+    pub fn observe(&self, session: SessionId) {
+        self.shared.change_watched(|watched| {
+            let observers = watched.entry(session).or_default();
+            if !observers.iter().any(|observer| Arc::ptr_eq(observer, &self.mailbox)) {
+                observers.push(Arc::clone(&self.mailbox));
+            }
+        });
+    }
+
+    /// Whether anybody is woken for another session's reports.
+    fn watches(&self) -> bool {
+        let is_own = |observer: &Arc<Mailbox>| Arc::ptr_eq(observer, &self.mailbox);
+        lock(&self.shared.watched).values().any(|observers| observers.iter().any(is_own))
+    }
+
     /// Why the exchange ended the connection, once it did.
     #[must_use]
     pub fn ended(&self) -> Option<EndReason> {
@@ -214,10 +280,44 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         lock(&self.shared.ports).remove(&self.mailbox.connection);
+        if self.watches() {
+            self.shared.change_watched(|watched| {
+                watched.retain(|_, observers| {
+                    observers.retain(|observer| !Arc::ptr_eq(observer, &self.mailbox));
+                    !observers.is_empty()
+                });
+            });
+        }
+    }
+}
+
+impl Shared {
+    fn change_watched(&self, change: impl FnOnce(&mut Watched)) {
+        let mut watched = lock(&self.watched);
+        change(&mut watched);
+        // Pairs with the load of the egress, which then takes the lock.
+        self.watched_version.fetch_add(1, Ordering::Release);
     }
 }
 
 impl HubEgress {
+    /// Wakes whoever reads a session's reports.
+    fn wake_readers(&mut self, session: SessionId) {
+        if let Some(mailbox) = self.live.get(&session) {
+            mailbox.wake.notify_one();
+        }
+        let version = self.shared.watched_version.load(Ordering::Acquire);
+        if version != self.watched_version {
+            self.watched = lock(&self.shared.watched).clone();
+            self.watched_version = version;
+        }
+        if !self.watched.is_empty()
+            && let Some(observers) = self.watched.get(&session)
+        {
+            observers.iter().for_each(|observer| observer.wake.notify_one());
+        }
+    }
+
     fn verdict(&mut self, connection: ConnectionId, verdict: LoginVerdict) {
         // A connection that is not here is of another start, or gone; its Disconnect frame is on its way.
         let Some(mailbox) = lock(&self.shared.ports).get(&connection).cloned() else { return };
@@ -241,11 +341,7 @@ impl HubEgress {
 impl Egress for HubEgress {
     fn notify(&mut self, notice: Notice) {
         match notice {
-            Notice::Reports(session, _, _) => {
-                if let Some(mailbox) = self.live.get(&session) {
-                    mailbox.wake.notify_one();
-                }
-            }
+            Notice::Reports(session, _, _) => self.wake_readers(session),
             Notice::LoggedIn(verdict) => self.verdict(verdict.connection, LoginVerdict::LoggedIn(verdict)),
             Notice::LoginRefused(verdict) => {
                 self.verdict(verdict.connection, LoginVerdict::Refused(verdict));
@@ -257,6 +353,9 @@ impl Egress for HubEgress {
             }
             Notice::Instrument(instrument) => lock(&self.shared.definitions).put_instrument(&instrument),
             Notice::User(user) => lock(&self.shared.definitions).put_user(&user),
+            Notice::Participant(session, participant) => {
+                lock(&self.shared.definitions).put_participant(session, participant);
+            }
         }
     }
 }

@@ -18,6 +18,7 @@
 //! [`next_deadline`](Session::next_deadline).
 
 mod commands;
+mod copies;
 mod ending;
 mod login;
 mod stream;
@@ -27,8 +28,8 @@ use std::time::Duration;
 
 use protocol::soupbin::{Packet, read_packet};
 use protocol::{
-    Body, Command, ConnectionId, DepthQuery, EndReason, FrameWriter, InstrumentQuery, LoginRequest,
-    RequestId, SessionId, Term, Timestamp, Unsequenced,
+    Body, Command, ConnectionId, DepthQuery, DropCopyRequest, EndReason, FrameWriter, InstrumentQuery,
+    LoginRequest, RequestId, SessionId, Term, Timestamp, Unsequenced,
 };
 
 use crate::admission::Admission;
@@ -38,6 +39,8 @@ use crate::resume::{RESUME, Token};
 use crate::throttle::Throttle;
 
 use commands::Fate;
+use copies::DropCopies;
+pub use copies::{Copying, place_of};
 use login::Entry;
 pub use login::{Attempt, Identity};
 use stream::Stream;
@@ -91,6 +94,8 @@ pub enum Query {
     Depth(DepthQuery),
     /// For a definition.
     Instrument(InstrumentQuery),
+    /// For the reports of another session.
+    DropCopy(DropCopyRequest),
 }
 
 /// Reason byte of a refused login: the name or the password is wrong, or the user is disabled.
@@ -164,6 +169,7 @@ pub struct Session {
     /// The exchange may hold the connection as the session's live one, so that its end must be told.
     in_exchange: bool,
     throttle: Option<Throttle>,
+    copies: DropCopies,
     last_sent: Duration,
     last_heard: Duration,
     /// When the client last took bytes, or nothing waited for it.
@@ -196,6 +202,7 @@ impl Session {
             control: None,
             in_exchange: false,
             throttle: limits.throttle.map(|limits| Throttle::new(limits, at)),
+            copies: DropCopies::default(),
             last_sent: at,
             last_heard: at,
             last_taken: at,

@@ -3,7 +3,8 @@
 
 use protocol::{
     AdminDone, Body, Capacities, Command, Configured, EndReason, Event, FrameKind, InstrumentDefinition,
-    InstrumentId, Quantity, RejectReason, RestateReason, Restated, SessionId, TradingDay, UserDefinition,
+    InstrumentId, Quantity, RejectReason, RestateReason, Restated, Role, SessionId, TradingDay,
+    UserDefinition,
 };
 
 use crate::exchange::{Exchange, RULEBOOK_VERSION, Request};
@@ -174,6 +175,7 @@ impl Exchange {
             return Ok(());
         };
         let session = self.sessions.get_mut(place);
+        session.trades = user.role != Role::Observer;
         if session.user.replace(*user) != Some(*user) {
             out.emit(Event::UserDefined(*user));
         }

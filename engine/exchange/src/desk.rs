@@ -63,8 +63,15 @@ impl Exchange {
             _ => Err(RejectReason::OptionNotOffered),
         }?;
         self.follow(out);
-        if let Some(id) = done.configured {
-            out.emit(Event::Configured(Configured { kind: done.kind, id, digest: command.digest() }));
+        match (&command.body, done.configured) {
+            // Who may read its reports follows from it, so the value itself is told.
+            (Body::SetParticipant(session, participant), Some(_)) => {
+                out.emit(Event::ParticipantSet(*session, *participant));
+            }
+            (_, Some(id)) => {
+                out.emit(Event::Configured(Configured { kind: done.kind, id, digest: command.digest() }));
+            }
+            (_, None) => {}
         }
         self.admin_done(request, done.kind, done.instrument, out);
         Ok(())

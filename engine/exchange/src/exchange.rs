@@ -290,7 +290,12 @@ impl Exchange {
                 self.name(&mut request, None)?;
                 self.order_status(&request, status, out)
             }
-            Body::MassCancel(cancel) => self.mass_cancel(&request, cancel, out),
+            Body::MassCancel(cancel) => {
+                if session != SYSTEM {
+                    self.name(&mut request, None)?;
+                }
+                self.mass_cancel(&request, cancel, out)
+            }
             Body::MassQuote(quote) => {
                 self.name(&mut request, None)?;
                 self.use_quote_ids(session, quote)?;
@@ -335,10 +340,10 @@ impl Exchange {
         Ok(())
     }
 
-    /// What concerns an order is for users, not for the server itself; a text id is used up.
+    /// What concerns an order is for users who trade, not for the server itself; a text id is used up.
     #[inline]
     fn name(&mut self, request: &mut Request, text: Option<&ClOrdId>) -> Result<(), RejectReason> {
-        if request.session == SYSTEM {
+        if !self.sessions.get(request.session).trades {
             return Err(RejectReason::NotAuthorized);
         }
         if let Some(text) = text {

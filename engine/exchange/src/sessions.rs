@@ -32,6 +32,8 @@ pub(crate) struct Session {
     /// It has a participant or a throttle: its requests never take the plain path.
     pub(crate) controlled: bool,
     pub(crate) controls: Controls,
+    /// Whether it may have orders: observers and the server itself may not.
+    pub(crate) trades: bool,
     /// When its orders are canceled unless it logs in before; mirrored in [`Sessions::timers`].
     deadline: Option<Timestamp>,
     /// `None` for the server's own session.
@@ -50,6 +52,7 @@ impl Session {
             open_orders: 0,
             controlled: false,
             controls: Controls::default(),
+            trades: user.is_some_and(|user| user.role != Role::Observer),
             deadline: None,
             user,
         }

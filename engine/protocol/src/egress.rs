@@ -1,8 +1,8 @@
 //! What an output stage tells the gateways. The reports themselves are read from the report log by number.
 
 use crate::{
-    ConnectionId, EndReason, InstrumentDefinition, InstrumentId, LoggedIn, LoginRefused, Price, Quantity,
-    ReportNumber, Sequence, SessionId, TradingDay, UserDefinition,
+    ConnectionId, EndReason, InstrumentDefinition, InstrumentId, LoggedIn, LoginRefused, ParticipantId,
+    Price, Quantity, ReportNumber, Sequence, SessionId, TradingDay, UserDefinition,
 };
 
 /// One thing that gateways must know. Everything told is already durable.
@@ -22,6 +22,8 @@ pub enum Notice {
     Instrument(InstrumentDefinition),
     /// A user exists or changed.
     User(UserDefinition),
+    /// A user has another participant; 0 is none.
+    Participant(SessionId, ParticipantId),
 }
 
 /// Takes notices from the output stage. Called on an engine thread: it must neither block nor wait.

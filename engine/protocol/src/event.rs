@@ -6,8 +6,8 @@
 use crate::{
     AccountId, Amount, CancelReason, ClOrdId, ClientOrderId, ConnectionId, Currency, EndReason, ExpireReason,
     FrameKind, InstrumentDefinition, InstrumentId, Liquidity, LoginRefusal, OrdStatus, OrderFlags, OrderId,
-    OrderType, Phase, Price, Quantity, RejectReason, ReportNumber, RequestId, RestateReason, Sequence,
-    SessionId, Side, TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
+    OrderType, ParticipantId, Phase, Price, Quantity, RejectReason, ReportNumber, RequestId, RestateReason,
+    Sequence, SessionId, Side, TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
 };
 
 /// A slot of the output ring: an event with the place in the log that caused it. Two cache lines.
@@ -83,6 +83,8 @@ pub enum Event {
     InstrumentDefined(InstrumentDefinition),
     /// A user exists or changed.
     UserDefined(UserDefinition),
+    /// A user has another participant; 0 is none.
+    ParticipantSet(SessionId, ParticipantId),
     /// A connection has its session.
     LoggedIn(LoggedIn),
     /// A connection doesn't get its session.
@@ -668,6 +670,7 @@ impl Event {
             | Self::PhaseChanged(..)
             | Self::InstrumentDefined(_)
             | Self::UserDefined(_)
+            | Self::ParticipantSet(..)
             | Self::LoggedIn(_)
             | Self::LoginRefused(_)
             | Self::ConnectionEnded(..)

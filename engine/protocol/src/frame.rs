@@ -275,6 +275,10 @@ kinds! {
     InstrumentQuery = 131,
     /// Definition of an instrument.
     InstrumentDefinition = 132,
+    /// Client asks for the reports of another session.
+    DropCopyRequest = 133,
+    /// A report of another session.
+    DropCopy = 134,
 }
 
 impl FrameKind {
@@ -457,6 +461,12 @@ impl<const N: usize> FrameWriter<N> {
     #[inline]
     pub(crate) fn body(mut self, body: &(impl IntoBytes + Immutable)) -> Self {
         self.push(body.as_bytes());
+        self
+    }
+
+    /// Appends bytes as they are.
+    pub(crate) fn append(mut self, bytes: &[u8]) -> Self {
+        self.push(bytes);
         self
     }
 

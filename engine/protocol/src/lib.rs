@@ -59,4 +59,7 @@ pub use types::{
     MassCancelScope, OrdStatus, OrderFlags, OrderType, PegReference, Phase, PriceKind, RefuseReason,
     RejectReason, RestateReason, Role, SelfTradeAction, Settlement, Side, StopTrigger, TimeInForce,
 };
-pub use wire::{DEPTH_LEVELS_MAX, DepthQuery, InstrumentQuery, Refused, Unsequenced};
+pub use wire::{
+    DEPTH_LEVELS_MAX, DROP_COPY_LENGTH_MAX, DepthQuery, DropCopy, DropCopyRequest, InstrumentQuery, Refused,
+    Unsequenced,
+};

@@ -256,6 +256,8 @@ wire_enum!(
         Trader = 1 => "trader",
         /// Trades and administers: users, instruments, phases, end of day.
         Operator = 2 => "operator",
+        /// Reads the reports of its participant's sessions, and asks; neither trades nor administers.
+        Observer = 3 => "observer",
     }
 );
 
@@ -548,6 +550,8 @@ wire_enum!(
         UnknownInstrument = 7 => "unknown_instrument",
         /// The server doesn't know this version of the rulebook and would have to stop at it.
         RulebookUnknown = 8 => "rulebook_unknown",
+        /// There is no such day or number of reports (drop copies).
+        ReportsUnavailable = 9 => "reports_unavailable",
     }
 );
 

@@ -1,4 +1,4 @@
-//! Unnumbered messages between client and gateway, never in the log: refusals, depth and instrument queries.
+//! Unnumbered messages between client and gateway, never in the log: refusals, depth and instrument queries, drop copies.
 //!
 //! | kind | from | body |
 //! |---|---|---|
@@ -7,6 +7,8 @@
 //! | Depth | gateway | sequence u64 @0, bids u8 @8, asks u8 @9, then bids and asks, best first: price i64, quantity u64, orders u32 each |
 //! | InstrumentQuery | client | symbol 16 @0; all spaces: by the header's instrument |
 //! | InstrumentDefinition | gateway | body of PutInstrument; the header's instrument |
+//! | DropCopyRequest | client | session u32 @0, trading_day u32 @4 (0 = the current one), from u64 @8 (0 = only new ones) |
+//! | DropCopy | gateway | session u32 @0, trading_day u32 @4, then the report's frame; none: all that there are so far were sent |
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{I64, U32, U64};
@@ -15,8 +17,8 @@ use crate::admin::InstrumentBody;
 use crate::layout::layout;
 use crate::{
     DecodeError, DepthLevel, DepthSnapshot, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH,
-    InstrumentDefinition, InstrumentId, Price, Quantity, RefuseReason, RequestId, SYMBOL_LENGTH, Sequence,
-    SessionId, Symbol, Timestamp,
+    InstrumentDefinition, InstrumentId, Price, Quantity, REPORT_STRIDE, RefuseReason, Report, ReportNumber,
+    RequestId, SYMBOL_LENGTH, Sequence, SessionId, Symbol, Timestamp, TradingDay,
 };
 
 /// Most levels a side of a depth answer.
@@ -42,6 +44,18 @@ layout!(
     /// Body of InstrumentQuery.
     InstrumentQueryBody: 16 { 0 symbol: [u8; SYMBOL_LENGTH] }
 );
+
+layout!(
+    /// Body of DropCopyRequest.
+    DropCopyRequestBody: 16 { 0 session: U32, 4 trading_day: U32, 8 from: U64 }
+);
+layout!(
+    /// Fixed part of DropCopy; the report's frame follows.
+    DropCopyBody: 8 { 0 session: U32, 4 trading_day: U32 }
+);
+
+/// Most bytes of a drop copy's frame.
+pub const DROP_COPY_LENGTH_MAX: usize = HEADER_LENGTH + size_of::<DropCopyBody>() + REPORT_STRIDE;
 
 const _: () = assert!(
     HEADER_LENGTH + size_of::<DepthBody>() + 2 * DEPTH_LEVELS_MAX * size_of::<LevelBody>()
@@ -81,6 +95,58 @@ pub struct InstrumentQuery {
     pub symbol: Option<Symbol>,
 }
 
+/// An observer's question for the reports of a session, from a number on and live from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropCopyRequest {
+    /// Echoed in every report.
+    pub request_id: RequestId,
+    /// Whose reports.
+    pub session: SessionId,
+    /// Of which day; `None` for the current one.
+    pub trading_day: Option<TradingDay>,
+    /// The first one; `None` for those that are new from here on.
+    pub from: Option<ReportNumber>,
+}
+
+/// A report of another session, or word that all that there are so far were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropCopy {
+    /// The question.
+    pub request_id: RequestId,
+    /// Whose report.
+    pub session: SessionId,
+    /// Of which day.
+    pub trading_day: TradingDay,
+    /// The report; `None` once all that there are so far were sent.
+    pub report: Option<Report>,
+}
+
+impl DropCopy {
+    /// Encodes a drop copy around the bytes of a report's frame, which are not looked at; none for the word that all were
+    /// sent.
+    #[must_use]
+    pub fn encode_raw(
+        request_id: RequestId,
+        session: SessionId,
+        trading_day: TradingDay,
+        report: &[u8],
+    ) -> FrameWriter<DROP_COPY_LENGTH_MAX> {
+        FrameWriter::new(FrameKind::DropCopy, session, request_id, Timestamp(0))
+            .body(&DropCopyBody { session: session.0.into(), trading_day: trading_day.0.into() })
+            .append(report)
+    }
+
+    fn read(request_id: RequestId, body: &[u8]) -> Result<Self, DecodeError> {
+        let (fixed, report) = DropCopyBody::read_from_prefix(body).map_err(|_| DecodeError::Truncated)?;
+        Ok(Self {
+            request_id,
+            session: SessionId(fixed.session.get()),
+            trading_day: TradingDay(fixed.trading_day.get()),
+            report: if report.is_empty() { None } else { Some(Report::decode(report)?) },
+        })
+    }
+}
+
 /// A decoded unnumbered message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unsequenced {
@@ -94,6 +160,10 @@ pub enum Unsequenced {
     InstrumentQuery(InstrumentQuery),
     /// To the client.
     InstrumentDefinition(RequestId, InstrumentDefinition),
+    /// To the gateway.
+    DropCopyRequest(DropCopyRequest),
+    /// To the client.
+    DropCopy(DropCopy),
 }
 
 impl Unsequenced {
@@ -132,6 +202,16 @@ impl Unsequenced {
                 request_id,
                 InstrumentDefinition::from_body(header.instrument(), &whole::<InstrumentBody>(body)?)?,
             ),
+            FrameKind::DropCopyRequest => {
+                let fixed = whole::<DropCopyRequestBody>(body)?;
+                Self::DropCopyRequest(DropCopyRequest {
+                    request_id,
+                    session: SessionId(fixed.session.get()),
+                    trading_day: Some(TradingDay(fixed.trading_day.get())).filter(|day| day.0 != 0),
+                    from: Some(ReportNumber(fixed.from.get())).filter(|number| number.0 != 0),
+                })
+            }
+            FrameKind::DropCopy => Self::DropCopy(DropCopy::read(request_id, body)?),
             _ => return Err(DecodeError::Kind),
         })
     }
@@ -174,6 +254,24 @@ impl Unsequenced {
                 writer(FrameKind::InstrumentDefinition, *request_id)
                     .instrument(definition.instrument)
                     .body(&definition.body())
+            }
+            Self::DropCopyRequest(request) => {
+                writer(FrameKind::DropCopyRequest, request.request_id).body(&DropCopyRequestBody {
+                    session: request.session.0.into(),
+                    trading_day: request.trading_day.map_or(0, |day| day.0).into(),
+                    from: request.from.map_or(0, |number| number.0).into(),
+                })
+            }
+            Self::DropCopy(copy) => {
+                let mut stride = [0; REPORT_STRIDE];
+                let there = copy.report.and_then(|report| report.encode(&mut stride));
+                let length = there.map_or(0, |()| usize::from(u16::from_le_bytes([stride[0], stride[1]])));
+                FrameWriter::new(FrameKind::DropCopy, copy.session, copy.request_id, Timestamp(0))
+                    .body(&DropCopyBody {
+                        session: copy.session.0.into(),
+                        trading_day: copy.trading_day.0.into(),
+                    })
+                    .append(&stride[..length])
             }
         }
     }

@@ -535,6 +535,13 @@ fn reports_round_trip_within_their_stride() {
         let mut stride = [0xff; REPORT_STRIDE];
         report.encode(&mut stride).expect("it has a recipient");
         assert_eq!(Report::decode(&stride), Ok(report));
+        let (request_id, session, trading_day) = (RequestId(8), SessionId(4), TradingDay(3));
+        let copy = DropCopy { request_id, session, trading_day, report: Some(report) };
+        let message = Unsequenced::DropCopy(copy);
+        assert_eq!(Unsequenced::decode(message.encode().as_bytes()), Ok(message.clone()));
+        let frame = &stride[..usize::from(u16::from_le_bytes([stride[0], stride[1]]))];
+        let raw = DropCopy::encode_raw(request_id, session, trading_day, frame);
+        assert_eq!(raw.as_bytes(), message.encode().as_bytes());
         for end in 0..HEADER_LENGTH + 16 {
             assert!(Report::decode(&stride[..end]).is_err());
         }
@@ -579,6 +586,24 @@ fn unnumbered_messages_round_trip() {
             symbol: None,
         }),
         Unsequenced::InstrumentDefinition(request_id, instrument()),
+        Unsequenced::DropCopyRequest(DropCopyRequest {
+            request_id,
+            session: SessionId(4),
+            trading_day: Some(TradingDay(3)),
+            from: Some(ReportNumber(9)),
+        }),
+        Unsequenced::DropCopyRequest(DropCopyRequest {
+            request_id,
+            session: SessionId(4),
+            trading_day: None,
+            from: None,
+        }),
+        Unsequenced::DropCopy(DropCopy {
+            request_id,
+            session: SessionId(4),
+            trading_day: TradingDay(3),
+            report: None,
+        }),
     ] {
         let writer = message.encode();
         assert_eq!(Unsequenced::decode(writer.as_bytes()), Ok(message));

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use protocol::{
-    Body, DepthSnapshot, InstrumentDefinition, InstrumentId, ReportNumber, RequestId, TradingDay,
+    Body, DepthSnapshot, InstrumentDefinition, InstrumentId, ReportNumber, RequestId, SessionId, TradingDay,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -173,6 +173,16 @@ impl Client {
                 _ => None,
             },
         )
+    }
+
+    /// Asks for the reports of another session, see [`ClientSession::query_drop_copy`].
+    pub fn query_drop_copy(
+        &mut self,
+        session: SessionId,
+        trading_day: Option<TradingDay>,
+        from: Option<ReportNumber>,
+    ) -> Option<QueryId> {
+        self.session.query_drop_copy(session, trading_day, from)
     }
 
     /// Asks until there is an answer: a connection that is lost in between takes its questions with it.

@@ -1,7 +1,7 @@
 //! What a client tells its owner.
 
 use protocol::{
-    DepthSnapshot, InstrumentDefinition, RefuseReason, Refused, RejectReason, Report, ReportNumber,
+    DepthSnapshot, DropCopy, InstrumentDefinition, RefuseReason, Refused, RejectReason, Report, ReportNumber,
     RequestId, TradingDay,
 };
 
@@ -80,6 +80,9 @@ pub enum ClientEvent {
     Depth(QueryId, DepthSnapshot),
     /// Answer to an instrument query.
     Instrument(QueryId, InstrumentDefinition),
+    /// A report of another session, as asked for with a drop copy; no report once all that there were have come. After a
+    /// lost connection it must be asked for again, from the next number on.
+    DropCopy(QueryId, DropCopy),
     /// The gateway refused a query.
     QueryRefused(QueryId, Refused),
 }

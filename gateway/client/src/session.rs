@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use protocol::soupbin::{self, HEARTBEAT_SECONDS, Login, Packet, SILENCE_SECONDS};
 use protocol::{
-    Body, Command, ConnectionId, DepthQuery, FrameHeader, FrameKind, InstrumentId, InstrumentQuery,
-    ReportNumber, RequestId, SessionId, Symbol, Timestamp, TradingDay, Unsequenced,
+    Body, Command, ConnectionId, DepthQuery, DropCopyRequest, FrameHeader, FrameKind, InstrumentId,
+    InstrumentQuery, ReportNumber, RequestId, SessionId, Symbol, Timestamp, TradingDay, Unsequenced,
 };
 
 use crate::config::WINDOW_MAX;
@@ -204,6 +204,20 @@ impl ClientSession {
         };
         self.query(|request_id| {
             Unsequenced::InstrumentQuery(InstrumentQuery { request_id, instrument, symbol })
+        })
+    }
+
+    /// Asks for the reports of another session: of a day (`None` for the current one), from a number on (`None` for those that
+    /// are new from here on), and live from then on. They come as [`ClientEvent::DropCopy`] until the connection ends. Without
+    /// a live connection nothing is asked: `None`.
+    pub fn query_drop_copy(
+        &mut self,
+        session: SessionId,
+        trading_day: Option<TradingDay>,
+        from: Option<ReportNumber>,
+    ) -> Option<QueryId> {
+        self.query(|request_id| {
+            Unsequenced::DropCopyRequest(DropCopyRequest { request_id, session, trading_day, from })
         })
     }
 

@@ -83,7 +83,8 @@ impl Session {
         {
             return refuse(frame, RefuseReason::Throttled);
         }
-        let adds_orders = matches!(kind, FrameKind::NewOrder | FrameKind::ReplaceOrder);
+        let adds_orders =
+            matches!(kind, FrameKind::NewOrder | FrameKind::ReplaceOrder | FrameKind::MassQuote);
         match admission {
             Admission::Open => {}
             Admission::CancelsOnly if !adds_orders => {}
@@ -108,7 +109,12 @@ impl Session {
             (FrameKind::InstrumentQuery, Ok(Unsequenced::InstrumentQuery(query))) => {
                 Fate::Ask(Query::Instrument(query))
             }
-            (FrameKind::DepthQuery | FrameKind::InstrumentQuery, _) => refuse(frame, RefuseReason::Malformed),
+            (FrameKind::DropCopyRequest, Ok(Unsequenced::DropCopyRequest(request))) => {
+                Fate::Ask(Query::DropCopy(request))
+            }
+            (FrameKind::DepthQuery | FrameKind::InstrumentQuery | FrameKind::DropCopyRequest, _) => {
+                refuse(frame, RefuseReason::Malformed)
+            }
             _ => refuse(frame, RefuseReason::NotAllowed),
         }
     }

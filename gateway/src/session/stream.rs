@@ -1,8 +1,9 @@
 //! Reports on their way to the client: a cursor into the session's day.
 
 use protocol::soupbin::Packet;
-use protocol::{EndReason, HEADER_LENGTH, REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
+use protocol::{EndReason, REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
 
+use super::copies::report_of;
 use super::{Control, Now, Session, State};
 use crate::buffers::Outbound;
 
@@ -54,19 +55,9 @@ impl Stream {
     fn pack(&mut self, strides: &[u8], out: &mut Outbound) -> Result<usize, BadReport> {
         let (strides, _) = strides.as_chunks::<REPORT_STRIDE>();
         for stride in strides {
-            let wanted = &mut self.wanted;
-            let length = usize::from(u16::from_le_bytes([stride[0], stride[1]]));
-            let number = stride
-                .get(HEADER_LENGTH..HEADER_LENGTH + 8)
-                .and_then(|bytes| bytes.try_into().ok())
-                .map(u64::from_le_bytes);
-            match stride.get(..length) {
-                Some(frame) if length > HEADER_LENGTH && number == Some(wanted.next.0) => out.report(frame),
-                _ => {
-                    return Err(BadReport { session: wanted.session, day: wanted.day, next: wanted.next });
-                }
-            }
-            wanted.next.0 += 1;
+            let Wanted { session, day, next } = self.wanted;
+            out.report(report_of(stride, next).ok_or(BadReport { session, day, next })?);
+            self.wanted.next.0 += 1;
         }
         Ok(strides.len())
     }

@@ -4,8 +4,8 @@ use gateway::credentials::{self, PasswordError, Verifier};
 use gateway::{Hub, HubSeed, LoginVerdict, Port};
 use protocol::{
     ConnectionId, Credential, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery,
-    LoggedIn, LoginRefusal, LoginRefused, Notice, Price, Quantity, ReportNumber, RequestId, Role, SessionId,
-    Symbol, TradingDay, UserDefinition, UserName,
+    LoggedIn, LoginRefusal, LoginRefused, Notice, ParticipantId, Price, Quantity, ReportNumber, RequestId,
+    Role, SessionId, Symbol, TradingDay, UserDefinition, UserName,
 };
 
 fn logged_in(session: u32, connection: ConnectionId) -> LoggedIn {
@@ -102,6 +102,59 @@ fn definitions_and_the_day_follow_the_log() {
     assert_eq!(hub.trading_day(), TradingDay(7));
     egress.notify(Notice::DayStarted(TradingDay(8)));
     assert_eq!(hub.trading_day(), TradingDay(8));
+}
+
+#[test]
+fn observers_see_their_participants_sessions_and_operators_all() {
+    let with_role = |session, name, role| UserDefinition { role, ..user(session, name, true) };
+    let seed = HubSeed {
+        users: vec![
+            user(1, "anna", true),
+            user(2, "bob", true),
+            with_role(3, "watch", Role::Observer),
+            with_role(4, "admin", Role::Operator),
+        ],
+        participants: vec![(SessionId(1), ParticipantId(7)), (SessionId(2), ParticipantId(8))],
+        ..HubSeed::default()
+    };
+    let (hub, mut egress) = Hub::new(&seed);
+    let seen = |observer: u32| -> Vec<u32> {
+        (0..=5).filter(|session| hub.may_observe(SessionId(observer), SessionId(*session))).collect()
+    };
+    assert_eq!((seen(1), seen(3), seen(4), seen(9)), (vec![], vec![], vec![1, 2, 3, 4], vec![]));
+    egress.notify(Notice::Participant(SessionId(3), ParticipantId(7)));
+    assert_eq!(seen(3), [1, 3]);
+    egress.notify(Notice::Participant(SessionId(1), ParticipantId(0)));
+    assert_eq!(seen(3), [3]);
+    egress.notify(Notice::User(user(3, "watch", true)));
+    assert_eq!(seen(3), Vec::<u32>::new(), "a trader observes nobody");
+}
+
+#[test]
+fn observers_are_woken_until_they_are_gone() {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    let (hub, mut egress) = Hub::new(&HubSeed { trading_day: TradingDay(1), ..HubSeed::default() });
+    let ports = [hub.connect(), hub.connect()];
+    let is_told = |port: &Port| {
+        let told = std::pin::pin!(port.told());
+        told.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    let mut report = |session| {
+        egress.notify(Notice::Reports(SessionId(session), TradingDay(1), ReportNumber(1)));
+    };
+    report(5);
+    assert_eq!(ports.each_ref().map(is_told), [false, false]);
+    ports.iter().for_each(|port| port.observe(SessionId(5)));
+    report(5);
+    assert_eq!(ports.each_ref().map(is_told), [true, true], "any number of observers");
+    report(6);
+    assert_eq!(ports.each_ref().map(is_told), [false, false]);
+    let [first, second] = ports;
+    drop(first);
+    report(5);
+    assert!(is_told(&second));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod network;
 mod partitions;
 mod poison;
 mod recovery;
+mod rulebook;
 mod small_disk;
 mod structure;
 mod tool;

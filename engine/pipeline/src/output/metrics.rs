@@ -13,7 +13,7 @@ use crate::control::{Control, Course};
 use crate::histogram::Histogram;
 
 /// Names of the kinds of events, by number.
-const KINDS: [&str; 32] = [
+const KINDS: [&str; 33] = [
     "named",
     "accepted",
     "rejected",
@@ -46,6 +46,7 @@ const KINDS: [&str; 32] = [
     "indicative",
     "margin_call",
     "skipped",
+    "participant_set",
 ];
 /// The kind without a place in `KINDS`: checkpoints are the engine's own.
 const CHECKPOINT: usize = KINDS.len();
@@ -94,6 +95,7 @@ fn kind(event: &Event) -> usize {
         Event::Indicative(_) => 29,
         Event::MarginCall(_) => 30,
         Event::Skipped(_) => 31,
+        Event::ParticipantSet(..) => 32,
         Event::Checkpoint(_) => CHECKPOINT,
     }
 }

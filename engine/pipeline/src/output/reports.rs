@@ -95,6 +95,9 @@ impl ReportBatch {
             }
             Event::InstrumentDefined(definition) => (Notice::Instrument(*definition), false),
             Event::UserDefined(user) => (Notice::User(*user), false),
+            Event::ParticipantSet(session, participant) => {
+                (Notice::Participant(*session, *participant), false)
+            }
             Event::LoggedIn(login) => (Notice::LoggedIn(*login), true),
             Event::LoginRefused(refused) => (Notice::LoginRefused(*refused), true),
             Event::ConnectionEnded(session, connection, reason) => {

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod connect;
 pub mod ctl;
 pub mod data;
+pub mod drop_copy;
 pub mod flow;
 pub mod journal;
 pub mod load;
@@ -48,6 +49,7 @@ enum Command {
     Restore(backup::RestoreArgs),
     Trade(trade::TradeArgs),
     Ctl(ctl::CtlArgs),
+    DropCopy(drop_copy::DropCopyArgs),
     Load(load::LoadArgs),
     Flow(flow::FlowArgs),
 }
@@ -69,6 +71,7 @@ impl Cli {
             Some(Command::Restore(args)) => backup::run_restore(&args),
             Some(Command::Trade(args)) => trade::run(&args),
             Some(Command::Ctl(args)) => ctl::run(&args),
+            Some(Command::DropCopy(args)) => drop_copy::run(&args),
             Some(Command::Load(args)) => load::run(&args),
             Some(Command::Flow(args)) => flow::run(&args),
             Some(Command::Serve(args)) => serve::run(&args),

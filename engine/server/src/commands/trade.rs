@@ -359,6 +359,7 @@ impl Desk {
             ClientEvent::LoggedIn(_)
             | ClientEvent::Fact(_)
             | ClientEvent::Depth(..)
+            | ClientEvent::DropCopy(..)
             | ClientEvent::Instrument(..)
             | ClientEvent::QueryRefused(..) => {}
         }

@@ -213,7 +213,7 @@ impl ClientSession {
                 on_event(ClientEvent::Instrument(QueryId(id.0), definition));
             }
             Unsequenced::Refused(refused) => match refused.request_kind {
-                Some(FrameKind::DepthQuery | FrameKind::InstrumentQuery) => {
+                Some(FrameKind::DepthQuery | FrameKind::InstrumentQuery | FrameKind::DropCopyRequest) => {
                     self.query_answered();
                     on_event(ClientEvent::QueryRefused(QueryId(refused.request_id.0), refused));
                 }
@@ -222,7 +222,16 @@ impl ClientSession {
                 }
                 _ => return Err(ServerFault::Answer(refused.request_id)),
             },
-            Unsequenced::DepthQuery(_) | Unsequenced::InstrumentQuery(_) => {
+            Unsequenced::DropCopy(copy) => {
+                // The last of the past answers the question; the others come as long as the connection is there.
+                if copy.report.is_none() {
+                    self.query_answered();
+                }
+                on_event(ClientEvent::DropCopy(QueryId(copy.request_id.0), copy));
+            }
+            Unsequenced::DepthQuery(_)
+            | Unsequenced::InstrumentQuery(_)
+            | Unsequenced::DropCopyRequest(_) => {
                 return Err(ServerFault::Unexpected(b'U'));
             }
         }

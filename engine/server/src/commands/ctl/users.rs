@@ -29,6 +29,9 @@ pub(super) struct UserArgs {
     /// Make it an operator
     #[arg(long)]
     operator_role: bool,
+    /// Make it an observer: it may log in and read drop copies of its participant's sessions, and neither trade nor administer
+    #[arg(long, conflicts_with = "operator_role")]
+    observer_role: bool,
     /// Cancel its orders when its connection is lost
     #[arg(long)]
     cancel_on_disconnect: bool,
@@ -58,7 +61,11 @@ pub(super) fn put_user(args: &UserArgs) -> Result<Body, CommandError> {
         session: SessionId(args.session),
         name,
         credential,
-        role: if args.operator_role { Role::Operator } else { Role::Trader },
+        role: match (args.operator_role, args.observer_role) {
+            (true, _) => Role::Operator,
+            (false, true) => Role::Observer,
+            (false, false) => Role::Trader,
+        },
         enabled: true,
         cancel_on_disconnect: args.cancel_on_disconnect,
         grace_ms: args.grace_ms,
