@@ -81,7 +81,7 @@ fn entries_of_a_mass_quote_use_ids_of_their_own() {
         let quote = crate::quote(InstrumentId(1), protocol::AccountId(0), Price(9), Some(&bids), asks);
         Body::MassQuote(quote.expect("few enough"))
     };
-    let mut bench = Bench::new(|_| {});
+    let mut bench = Bench::new(|config| config.window = 16);
     bench.greet(1, 1, 0, 0, 1);
     assert_eq!(bench.session.submit(ladder(Some(&asks))), Ok(RequestId(1)));
     assert_eq!(bench.session.submit(ladder(None)), Ok(RequestId(4)));
