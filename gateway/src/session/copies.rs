@@ -46,12 +46,12 @@ impl Session {
         let wanted = Wanted { session: request.session, day, next };
         let copying = Copying { request_id: request.request_id, wanted, is_told: false, is_over: false };
         let list = &mut self.copies.list;
-        let same = |other: &&mut Copying| (other.wanted.session, other.wanted.day) == (wanted.session, day);
-        match list.iter_mut().find(same) {
-            Some(place) => *place = copying,
-            None if list.len() >= COPIES_MAX => return false,
-            None => list.push(copying),
+        let same = |other: &Copying| (other.wanted.session, other.wanted.day) == (wanted.session, day);
+        list.retain(|other| !same(other));
+        if list.len() >= COPIES_MAX {
+            return false;
         }
+        list.push(copying);
         true
     }
 

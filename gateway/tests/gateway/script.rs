@@ -307,6 +307,7 @@ fn answer(query: &Query) -> Unsequenced {
         }
         Query::Depth(query) => unknown(query.request_id, FrameKind::DepthQuery),
         Query::Instrument(query) => unknown(query.request_id, FrameKind::InstrumentQuery),
+        Query::DropCopy(query) => unknown(query.request_id, FrameKind::DropCopyRequest),
     }
 }
 
