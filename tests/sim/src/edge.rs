@@ -265,7 +265,7 @@ impl Edge {
                         connection.day_over |= connection.next_report.is_some() && connection.day != day;
                     }
                 }
-                Notice::Reports(..) | Notice::Instrument(_) | Notice::User(_) => {}
+                Notice::Reports(..) | Notice::Instrument(_) | Notice::User(_) | Notice::Participant(..) => {}
             }
         }
     }
