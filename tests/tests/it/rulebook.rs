@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{PATIENCE, Venue, WHOLE_HISTORY, ringpit};
-use crate::tool::Job;
+use crate::tool::{Done, Job};
 
 const INSTRUMENTS: &str =
     "instrument,symbol,price_scale,quantity_scale,tick_size,lot_size,price_min,price_max,quantity_max
@@ -16,6 +16,7 @@ const INSTRUMENTS: &str =
 
 /// What an operator and the traders do.
 trait Desk {
+    fn operate(&self, words: &[&str]) -> Done;
     fn ctl(&self, line: &str) -> Value;
     fn refused(&self, line: &str) -> String;
     fn trade(&self, user: &str, lines: &str) -> String;
@@ -23,19 +24,26 @@ trait Desk {
 }
 
 impl Desk for Venue {
+    /// Runs `ringpit ctl` with its JSON.
+    fn operate(&self, words: &[&str]) -> Done {
+        let mut command = ringpit();
+        command.arg("ctl").arg("--data").arg(self.data()).args(words).arg("--json");
+        Job::spawn(command).finish()
+    }
+
     /// An operator's request that must be done. Words are split at spaces; an underscore stands for one within a word.
     #[track_caller]
     fn ctl(&self, line: &str) -> Value {
         let words: Vec<String> = line.split(' ').map(|word| word.replace('_', " ")).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.ask(&[&["ctl"], &words[..]].concat())
+        self.operate(&words).succeeded().json()
     }
 
     /// An operator's request that must be rejected; gives the reason.
     #[track_caller]
     fn refused(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
-        self.tool(&[&["ctl"], &words[..]].concat()).failed(1).to_owned()
+        self.operate(&words).failed(1).to_owned()
     }
 
     /// What a trader is told for some lines.
@@ -78,7 +86,7 @@ fn facts(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 fn set_up(venue: &Venue) {
     std::fs::write(venue.path("more.csv"), INSTRUMENTS).expect("the file is written");
     let file = venue.path("more.csv").display().to_string();
-    venue.ask(&["ctl", "add-instruments", "--file", &file]);
+    venue.operate(&["add-instruments", "--file", &file]).succeeded();
     for line in [
         "currency USD --scale 2",
         "currency XAU --scale 0",
@@ -183,8 +191,8 @@ fn drop_copy(venue: &Venue) {
     std::fs::write(venue.path("watch"), "watching\n").expect("the file is written");
     let password = venue.path("watch").display().to_string();
     let new_user =
-        ["ctl", "add-user", "watch", "--session", "20", "--observer-role", "--new-password-file", &password];
-    venue.ask(&new_user);
+        ["add-user", "watch", "--session", "20", "--observer-role", "--new-password-file", &password];
+    venue.operate(&new_user).succeeded();
     let read = |session: &str| {
         venue.tool(&[
             "drop-copy",
@@ -252,11 +260,11 @@ fn a_calendar_is_scheduled_again_and_again() {
     "#;
     std::fs::write(venue.path("calendar.toml"), calendar).expect("the file is written");
     let file = venue.path("calendar.toml").display().to_string();
-    let shown = venue.tool(&["ctl", "calendar", &file, "--days", "3", "--show"]).succeeded().out;
+    let shown = venue.operate(&["calendar", &file, "--days", "3", "--show"]).succeeded().out;
     let opens = shown.lines().filter(|line| line.contains("T00:00:00") && line.ends_with("continuous"));
     assert!((2..=3).contains(&opens.count()), "{shown}");
     for _ in 0..2 {
-        let done = venue.ask(&["ctl", "calendar", &file, "--days", "3"]);
+        let done = venue.operate(&["calendar", &file, "--days", "3"]).succeeded().json();
         assert_eq!(done["done"].as_u64(), Some(1 + shown.lines().count() as u64));
     }
     server.terminate();

@@ -88,12 +88,16 @@ impl Oracle {
 
     /// Rule 108.
     pub(super) fn configured(&mut self, command: &Command) {
+        if let Body::SetParticipant(session, participant) = command.body {
+            self.events.push(Event::ParticipantSet(session, participant));
+            return;
+        }
         let (kind, instrument, ..) = describe(&command.body);
         let id = match &command.body {
             Body::SetLimits(account, ..) => account.0,
             Body::PutAccount(account) => account.account.0,
             Body::Transfer(transfer) => transfer.account.0,
-            Body::SetParticipant(session, _) | Body::SetThrottle(session, _) => session.0,
+            Body::SetThrottle(session, _) => session.0,
             Body::Kill(KillTarget::Account(account), _) => account.0,
             Body::Kill(KillTarget::Participant(participant), _) => participant.0,
             _ => instrument.0,

@@ -70,10 +70,12 @@ impl Oracle {
             | Body::ReplaceOrder(_)
             | Body::OrderStatus(_)
             | Body::MassQuote(_)
-                if is_system =>
+                if is_system || self.is_observer(command.session) =>
             {
                 Err(RejectReason::NotAuthorized)
             }
+            // Rule 96; the server itself may cancel.
+            Body::MassCancel(_) if self.is_observer(command.session) => Err(RejectReason::NotAuthorized),
             Body::NewOrder(order) => {
                 self.use_text(command.session, order.cl_ord_id)?;
                 self.new_order(command, order)

@@ -32,6 +32,11 @@ impl Oracle {
         session == SessionId::SYSTEM || user.is_some_and(|user| user.role == Role::Operator)
     }
 
+    pub(super) fn is_observer(&self, session: SessionId) -> bool {
+        let user = self.sessions.get(&session).and_then(|session| session.user);
+        user.is_some_and(|user| user.role == Role::Observer)
+    }
+
     pub(super) fn put_user(&mut self, new: &UserDefinition) -> Result<(), RejectReason> {
         if new.session == SessionId::SYSTEM {
             return Err(RejectReason::DefinitionInvalid);

@@ -68,7 +68,11 @@ impl World {
             session,
             name: UserName::new(name).ok_or("a name has 1 to 6 characters")?,
             credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-            role: if words.flag("operator") { Role::Operator } else { Role::Trader },
+            role: match (words.flag("operator"), words.flag("observer")) {
+                (true, _) => Role::Operator,
+                (false, true) => Role::Observer,
+                (false, false) => Role::Trader,
+            },
             enabled: !words.flag("disabled"),
             cancel_on_disconnect: words.flag("cancel-on-disconnect"),
             grace_ms: words.milliseconds("grace")?,

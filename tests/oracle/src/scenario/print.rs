@@ -159,7 +159,11 @@ fn user_text(user: &UserDefinition) -> String {
         "user {} session={}{}{}{} grace={}ms",
         user.name,
         user.session,
-        if user.role == Role::Operator { " operator" } else { "" },
+        match user.role {
+            Role::Operator => " operator",
+            Role::Observer => " observer",
+            Role::Trader => "",
+        },
         if user.enabled { "" } else { " disabled" },
         if user.cancel_on_disconnect { " cancel-on-disconnect" } else { "" },
         user.grace_ms
