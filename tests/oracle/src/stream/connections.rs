@@ -51,11 +51,7 @@ impl Generator {
             session: SessionId(number),
             name: UserName::new(&format!("user{number}")).expect("a valid name"),
             credential: Credential { scheme: 1, salt: [number as u8; 16], hash: [7; 32] },
-            role: match (self.random.one_in(3), self.random.one_in(8)) {
-                (true, _) => Role::Operator,
-                (false, true) => Role::Observer,
-                (false, false) => Role::Trader,
-            },
+            role: if self.random.one_in(3) { Role::Operator } else { Role::Trader },
             enabled: !self.random.one_in(20),
             cancel_on_disconnect: self.random.one_in(2),
             grace_ms: *self.random.pick(&[0, 0, 1, 50, 2_000, u32::MAX]),

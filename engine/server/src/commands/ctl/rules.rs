@@ -194,8 +194,9 @@ pub(super) fn currency(code: &str) -> Result<Currency, CommandError> {
 pub(super) struct TicksArgs {
     /// Symbol of the instrument
     pub(super) symbol: String,
-    /// Rows: the price from which the tick holds, a colon, and the tick; rising, 8 at most. None: one tick size everywhere
-    #[arg(value_name = "FROM:TICK", allow_hyphen_values = true)]
+    /// Rows: the price from which the tick holds, a colon, and the tick; rising, 8 at most; behind -- where the first is
+    /// negative. None: one tick size everywhere
+    #[arg(value_name = "FROM:TICK")]
     rows: Vec<String>,
 }
 

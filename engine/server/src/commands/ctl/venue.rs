@@ -34,7 +34,7 @@ pub(super) struct PriceArgs {
     #[arg(value_parser = price_kind)]
     kind: PriceKind,
     /// The price
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     price: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct CorrectArgs {
     /// Symbol of the trade's instrument
     pub(super) symbol: String,
     /// The price that it should have had
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_negative_numbers = true)]
     price: String,
 }
 
