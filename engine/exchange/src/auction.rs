@@ -113,7 +113,7 @@ fn decide(
     Some(match reference {
         None => lowest,
         Some(price) if price <= lowest.price => lowest,
-        Some(price) if price >= highest.price => highest,
+        Some(price) if price > highest.price => highest,
         Some(price) => {
             let price = round_down(price).filter(|price| *price > lowest.price).unwrap_or(lowest.price);
             // Between two prices of orders as much trades as at either, and no order's price is looked at more than once.

@@ -7,7 +7,7 @@ use protocol::{CancelReason, ClientOrderId, OrderId, RejectReason, RequestId, Re
 
 use crate::arena::{Handle, Order};
 use crate::exchange::Exchange;
-use crate::extras::{Extra, Fate, Standing};
+use crate::extras::{Extra, Fate, Standing, Wait};
 use crate::outbox::{EventSink, Outbox};
 
 /// Most live orders of a group, and most children of an order.
@@ -145,15 +145,23 @@ impl Exchange {
         self.groups.due.clear();
     }
 
-    /// Lets the children whose parents are done come in, or cancels them where the parent executed nothing.
+    /// Lets the children whose parents are done come in, or cancels them where the parent executed nothing: those of them that
+    /// are so at the beginning, by order id; others come in the next round.
     pub(crate) fn activate_children<S: EventSink>(&mut self, place: u32, out: &mut Outbox<'_, S>) -> bool {
+        let Some(special) = self.instruments.get(place).special.as_ref() else { return false };
+        if special.waiting.ready.is_empty() {
+            return false;
+        }
+        let ready: Vec<(u64, Handle)> =
+            special.waiting.ready.iter().map(|(&id, &child)| (id, child)).collect();
         let mut did = false;
-        while self.is_continuous(place)
-            && let Some(special) = self.instruments.get(place).special.as_ref()
-            && let Some((_, &child)) = special.waiting.ready.first_key_value()
-        {
-            did = true;
-            self.activate(child, out);
+        for (id, child) in ready {
+            let special = self.instruments.get(place).special.as_ref();
+            let waits = special.is_some_and(|special| special.waiting.ready.get(&id) == Some(&child));
+            if waits && self.is_continuous(place) {
+                did = true;
+                self.activate(child, out);
+            }
         }
         did
     }
@@ -171,6 +179,9 @@ impl Exchange {
             self.retrack(child);
             let price = self.told_price(child);
             self.restate(child, (price, fate.executed), RestateReason::Resized, out);
+        }
+        if self.orders.extra(child).is_some_and(|extra| extra.stop_price.is_some()) {
+            return self.wait(child, Wait::Stop);
         }
         self.enter(child, RequestId(0), out);
     }

@@ -32,10 +32,14 @@ impl Exchange {
         }
         let session = self.sessions.get_mut(place);
         let refused = refusal(session, command);
-        if refused.is_none() {
-            session.highest_request_id = command.request_id;
+        if refused.is_some() {
+            return refused;
         }
-        refused
+        session.highest_request_id = command.request_id;
+        match &command.body {
+            Body::MassQuote(quote) => self.use_quote_ids(place, quote).err(),
+            _ => None,
+        }
     }
 }
 

@@ -171,10 +171,10 @@ impl Oracle {
                 && child.is_child()
             {
                 self.end_waiting(&child, end);
-                self.follow_groups();
                 did = true;
             }
         }
+        self.follow_groups();
         did
     }
 

@@ -107,7 +107,7 @@ impl Oracle {
         if order.tracked.is_some() {
             self.check_risk(changed, Some(order), &Supposed::default())?;
         }
-        if keeps {
+        if keeps || changed.terms.peg().is_some() {
             return Ok(());
         }
         let gone = Supposed { with: Vec::new(), without: [order.order_id].into() };
