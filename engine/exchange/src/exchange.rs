@@ -297,8 +297,11 @@ impl Exchange {
                 self.mass_cancel(&request, cancel, out)
             }
             Body::MassQuote(quote) => {
+                // Its ids are used up whoever sends it; the server itself has none.
+                if session != SYSTEM {
+                    self.use_quote_ids(session, quote)?;
+                }
                 self.name(&mut request, None)?;
-                self.use_quote_ids(session, quote)?;
                 self.offered(2)?;
                 self.mass_quote(&request, quote, out)
             }
