@@ -87,7 +87,15 @@ pub(crate) fn check_display(
 ) -> Result<(), RejectReason> {
     let low_good = display.0 > 0 && display.0.is_multiple_of(lot) && display < quantity;
     let high_good = high.is_none_or(|high| high >= display && high.0.is_multiple_of(lot) && high <= quantity);
-    if low_good && high_good { Ok(()) } else { Err(RejectReason::DisplayInvalid) }
+    if low_good && high_good { check_parts(quantity, display) } else { Err(RejectReason::DisplayInvalid) }
+}
+
+/// Most parts that an iceberg is shown in: each is a trade that one incoming order may have to make.
+const PARTS_MAX: u64 = 1_000;
+
+/// An iceberg is not shown in more parts than that.
+pub(crate) fn check_parts(quantity: Quantity, display: Quantity) -> Result<(), RejectReason> {
+    if display.0.saturating_mul(PARTS_MAX) >= quantity.0 { Ok(()) } else { Err(RejectReason::DisplayInvalid) }
 }
 
 /// Quantity times price is within the instrument's bounds; a price of `None` is not checked.

@@ -103,6 +103,8 @@ impl Exchange {
             let lot = instrument.definition.lot_size.0;
             let high = extra.terms.display_high();
             options::check_display(lot, replace.quantity, display, high)?;
+        } else if let Some(display) = extra.terms.display() {
+            options::check_parts(replace.quantity, display)?;
         }
         Ok(())
     }

@@ -310,7 +310,20 @@ pub(super) fn check_display(
     let Some(display) = display else { return Ok(()) };
     let display_is_fine = display.0 > 0 && it.is_on_lot(display) && display < total;
     let high_is_fine = high.is_none_or(|high| high >= display && it.is_on_lot(high) && high <= total);
-    if display_is_fine && high_is_fine { Ok(()) } else { Err(RejectReason::DisplayInvalid) }
+    if display_is_fine && high_is_fine {
+        check_parts(total, display)
+    } else {
+        Err(RejectReason::DisplayInvalid)
+    }
+}
+
+/// Rule 10: an iceberg is shown in a thousand parts at most.
+pub(super) fn check_parts(total: Quantity, display: Quantity) -> Result<(), RejectReason> {
+    if u128::from(display.0) * 1_000 < u128::from(total.0) {
+        Err(RejectReason::DisplayInvalid)
+    } else {
+        Ok(())
+    }
 }
 
 /// Rule 8.

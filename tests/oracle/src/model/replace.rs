@@ -4,7 +4,7 @@ use protocol::{
     CancelReason, Command, Event, OrderType, Price, RejectReason, ReplaceOrder, Replaced, RequestId,
 };
 
-use super::check::check_display;
+use super::check::{check_display, check_parts};
 use super::money::Supposed;
 use super::order::{Order, Standing, Why};
 use super::{Fault, Oracle};
@@ -66,7 +66,10 @@ impl Oracle {
         for price in [replace.price, replace.stop_price].into_iter().flatten() {
             it.check_price(price)?;
         }
-        check_display(it, replace.display, order.terms.display_high(), replace.quantity)
+        match (replace.display, order.terms.display()) {
+            (None, Some(display)) => check_parts(replace.quantity, display),
+            (display, _) => check_display(it, display, order.terms.display_high(), replace.quantity),
+        }
     }
 
     /// Rule 35.
