@@ -162,7 +162,8 @@ impl Exchange {
         // The level that it leaves may be the room.
         let alone = order.prev.is_none() && order.next.is_none();
         let levels = self.levels - u32::from(alone);
-        if levels < self.capacities.levels || (enters && self.dry_run(place, &incoming).quantity > 0) {
+        let least = extra.minimum.map_or(1, |minimum| minimum.0.min(incoming.quantity));
+        if levels < self.capacities.levels || (enters && self.dry_run(place, &incoming).quantity >= least) {
             return Ok(());
         }
         let hidden = order.flags().hidden || extra.minimum.is_some();
