@@ -123,7 +123,7 @@ impl Storage for RealStorage {
         // Only a reader of an error message uses the id; the lock itself is the kernel's and ends with the process.
         rustix::fs::ftruncate(&file.descriptor, 0)?;
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
-        Ok(Lock::Held(LockGuard::new(file)))
+        Ok(Lock::Held(LockGuard::new(HeldLock(file))))
     }
 
     fn locate(&self, path: &str) -> PathBuf {
@@ -181,7 +181,20 @@ impl RealFile {
     }
 }
 
-impl Held for RealFile {}
+/// A lock file that is locked.
+#[derive(Debug)]
+struct HeldLock(RealFile);
+
+impl Held for HeldLock {}
+
+impl Drop for HeldLock {
+    /// Closing would do, but for a child that another thread is just starting: it has a copy of the descriptor until it has
+    /// become its program.
+    fn drop(&mut self) {
+        let unlocked = rustix::fs::flock(&self.0.descriptor, FlockOperation::Unlock);
+        debug_assert!(unlocked.is_ok(), "a lock that is held can be let go");
+    }
+}
 
 impl StorageFile for RealFile {
     fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
