@@ -100,7 +100,7 @@ fn a_state_of_other_rules_is_refused() {
     let file = storage.shared().open(&path, Access::ReadWrite).expect("open");
     let mut header = [0; 192];
     for (version, expected) in [
-        (exchange::RULEBOOK_VERSION + 1, "made under rulebook version 2, this program knows those up to 1"),
+        (exchange::RULEBOOK_VERSION + 1, "made under rulebook version 3, this program knows those up to 2"),
         (0, "the header says rulebook version 0x0, the state has 0x1"),
     ] {
         file.read_at(&mut header, 0).expect("read");

@@ -140,13 +140,16 @@ pub(super) struct KillArgs {
 #[derive(Debug, Subcommand)]
 enum KillArgsTarget {
     /// Everybody
+    #[command(after_help = "Example:\n  ringpit ctl kill on venue")]
     Venue,
     /// The users and accounts of a participant
+    #[command(after_help = "Example:\n  ringpit ctl kill on participant 7")]
     Participant {
         /// Its number
         number: u32,
     },
     /// An account
+    #[command(after_help = "Example:\n  ringpit ctl kill off account 5")]
     Account {
         /// Its number
         number: u32,
