@@ -9,7 +9,7 @@ const STREAMS: u64 = 120;
 /// Commands of a stream.
 const COMMANDS: usize = 1_500;
 /// Longest stream that a fault may need: users, accounts, currencies and rules are commands too.
-const COMMANDS_MAX: usize = 40;
+const COMMANDS_MAX: usize = 150;
 
 #[test]
 fn every_planted_fault_is_noticed() {
