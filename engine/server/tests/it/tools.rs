@@ -266,8 +266,14 @@ fn the_rulebook_is_switched_to_what_the_server_knows_only() {
     // Whoever doesn't ask before comes no further.
     let (_, outcome, _) = server.login("admin").ask(Body::SetRulebook(3));
     assert_eq!(outcome, Outcome::Refused(protocol::RefuseReason::RulebookUnknown));
-    let status: Value = serde_json::from_str(&server.get("/status").1).expect("a status");
-    assert_eq!((&status["rulebook"], &status["rulebook_known"]), (&Value::from(2), &Value::from(2)));
+    // The page is renewed now and then.
+    let told = || {
+        let status: Value = serde_json::from_str(&server.get("/status").1).expect("a status");
+        (&status["rulebook"], &status["rulebook_known"]) == (&Value::from(2), &Value::from(2))
+    };
+    while !told() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
     let (status, said) = control(&home, &["rulebook", "2"]);
     assert!(status == Some(1) && said.contains("no server runs on"), "{said}");
