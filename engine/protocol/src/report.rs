@@ -35,8 +35,6 @@ use crate::{
     RestateReason, Restated, Sequence, Side, TimeInForce, TlvType, TradeId,
 };
 
-mod rules;
-
 /// The bit of an order body's last byte that says that there is no price.
 const UNPRICED: u8 = 0x80;
 
@@ -64,6 +62,9 @@ macro_rules! report_layout {
         const _: () = assert!(HEADER_LENGTH + $size <= REPORT_STRIDE);
     };
 }
+
+// Behind the macro, which it uses too.
+mod rules;
 
 report_layout!(AcceptedBody: 44 {
     16 order_id: U64, 24 price: I64, 32 quantity: U64, 40 side: u8, 41 order_type: u8, 42 time_in_force: u8, 43 flags: u8,

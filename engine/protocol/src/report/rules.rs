@@ -21,16 +21,6 @@ use crate::{
     Recipient, RejectReason, RequestId, Settled, TradeId, TradeRevised, Triggered,
 };
 
-macro_rules! report_layout {
-    ($name:ident: $size:literal { $($offset:literal $field:ident: $ty:ty),* $(,)? }) => {
-        layout!(
-            /// Body of the report of that name.
-            $name: $size { 0 number: U64, 8 sequence: U64, $($offset $field: $ty),* }
-        );
-        const _: () = assert!(HEADER_LENGTH + $size <= REPORT_STRIDE);
-    };
-}
-
 report_layout!(TriggeredBody: 58 {
     16 order_id: U64, 24 client_order_id: U64, 32 stop_price: I64, 40 price: I64, 48 leaves_quantity: U64, 56 side: u8,
     57 priced: u8,

@@ -15,23 +15,9 @@ use serde_json::Value;
 use server::passwords::Passwords;
 use server::ready::Ready;
 
-use crate::harness::{Home, complaint, last_json, ringpit};
+use crate::harness::{Home, complaint, last_json, ringpit, wait};
 
-/// Looks for something that must come about; 60 s in all.
-const LOOKS: usize = 1_200;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-#[track_caller]
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..LOOKS {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    panic!("{what} did not come about");
-}
 
 /// A port with 29 free ones behind it, as far as can be told.
 fn free_ports() -> u16 {
@@ -63,12 +49,14 @@ fn order(quantity: u64, price: i64) -> Body {
 #[track_caller]
 fn place(client: &mut Client, body: Body) {
     let id = client.submit(body).expect("taken");
-    wait("an outcome", || match client.next_event(LOOK_EVERY).expect("the client goes on by itself") {
-        Some(ClientEvent::Outcome(of, outcome)) if of == id => {
-            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-            Some(())
+    wait("an outcome", || {
+        match client.next_event(Duration::from_millis(50)).expect("the client goes on by itself") {
+            Some(ClientEvent::Outcome(of, outcome)) if of == id => {
+                assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+                Some(())
+            }
+            _ => None,
         }
-        _ => None,
     });
 }
 

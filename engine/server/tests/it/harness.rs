@@ -10,10 +10,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use server::passwords::Passwords;
 use server::ready::Ready;
 
-/// Looks for a ready file or an end; 60 s in all.
+/// Looks for something that must come about; 60 s in all.
 const LOOKS: usize = 6_000;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks until something comes about.
+#[track_caller]
+pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..LOOKS {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    panic!("{what} did not come about");
+}
 
 /// Runs a command to its end.
 pub(crate) fn ringpit(arguments: &[&str]) -> Output {

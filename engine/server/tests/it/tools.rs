@@ -8,7 +8,7 @@ use client::Outcome;
 use protocol::{Body, InstrumentId, Price, Quantity, Side};
 use serde_json::Value;
 
-use crate::harness::{Home, Running, complaint, last_json, ringpit};
+use crate::harness::{Home, Running, complaint, last_json, ringpit, wait};
 
 const ACME: InstrumentId = InstrumentId(4);
 
@@ -267,13 +267,11 @@ fn the_rulebook_is_switched_to_what_the_server_knows_only() {
     let (_, outcome, _) = server.login("admin").ask(Body::SetRulebook(3));
     assert_eq!(outcome, Outcome::Refused(protocol::RefuseReason::RulebookUnknown));
     // The page is renewed now and then.
-    let told = || {
+    let status = wait("the rules in force on the status page", || {
         let status: Value = serde_json::from_str(&server.get("/status").1).expect("a status");
-        (&status["rulebook"], &status["rulebook_known"]) == (&Value::from(2), &Value::from(2))
-    };
-    while !told() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        (status["rulebook"] != 1).then_some(status)
+    });
+    assert_eq!((&status["rulebook"], &status["rulebook_known"]), (&Value::from(2), &Value::from(2)));
     assert_eq!(server.terminate(), Some(0), "{}", home.log());
     let (status, said) = control(&home, &["rulebook", "2"]);
     assert!(status == Some(1) && said.contains("no server runs on"), "{said}");

@@ -8,8 +8,9 @@ use oracle::scenario::stream_text;
 const STREAMS: u64 = 120;
 /// Commands of a stream.
 const COMMANDS: usize = 1_500;
-/// Longest stream that a fault may need: users, accounts, currencies and rules are commands too.
-const COMMANDS_MAX: usize = 150;
+/// Longest stream that a fault may need: users, accounts, currencies and rules are commands too, and a correction names its
+/// trade by number, so that the trades before it can't be left out.
+const COMMANDS_MAX: usize = 64;
 
 #[test]
 fn every_planted_fault_is_noticed() {
