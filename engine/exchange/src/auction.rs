@@ -87,10 +87,29 @@ impl Tied {
         Self { lowest: one, highest: one, all_bid: one.bid > one.offered, all_offered: one.bid < one.offered }
     }
 
+    /// Which side has more open says nothing.
+    fn without_side(self) -> Self {
+        Self { all_bid: false, all_offered: false, ..self }
+    }
+
     fn join(&mut self, higher: Uncross) {
         self.highest = higher;
         self.all_bid &= higher.bid > higher.offered;
         self.all_offered &= higher.bid < higher.offered;
+    }
+}
+
+/// Prices that market orders have: the highest for buys, the lowest for sells.
+#[derive(Clone, Copy)]
+struct Furthest {
+    highest: Price,
+    lowest: Price,
+}
+
+impl Furthest {
+    /// Whether somebody named this price as a limit, rather than having it for want of one.
+    fn is_limit(self, price: Price, is_bid: bool, is_offered: bool) -> bool {
+        (price != self.highest || is_offered) && (price != self.lowest || is_bid)
     }
 }
 
@@ -99,10 +118,13 @@ impl Tied {
 fn decide(
     bids: &[Row],
     asks: &[Row],
+    furthest: Furthest,
     reference: Option<Price>,
     round_down: impl Fn(Price) -> Option<Price>,
 ) -> Option<Uncross> {
-    let tied = best_prices(bids, asks)?;
+    let limits =
+        best_prices(bids, asks, |price, is_bid, is_offered| furthest.is_limit(price, is_bid, is_offered));
+    let tied = limits.or_else(|| best_prices(bids, asks, |_, _, _| true).map(Tied::without_side))?;
     let (lowest, highest) = (tied.lowest, tied.highest);
     if lowest.price == highest.price || tied.all_offered {
         return Some(lowest);
@@ -124,8 +146,9 @@ fn decide(
     })
 }
 
-/// Of all prices of orders those at which most trades and then least is left.
-fn best_prices(bids: &[Row], asks: &[Row]) -> Option<Tied> {
+/// Of the prices of orders that may be taken (each with whether it is bid, whether it is offered) those at which most trades
+/// and then least is left.
+fn best_prices(bids: &[Row], asks: &[Row], may_be: impl Fn(Price, bool, bool) -> bool) -> Option<Tied> {
     let mut bid: u128 = bids.iter().map(|row| row.1).sum();
     let mut offered: u128 = 0;
     let (mut rising_bids, mut rising_asks) = (bids.iter().rev().peekable(), asks.iter().peekable());
@@ -133,17 +156,18 @@ fn best_prices(bids: &[Row], asks: &[Row]) -> Option<Tied> {
     loop {
         let next = [rising_bids.peek(), rising_asks.peek()];
         let Some(price) = next.into_iter().flatten().map(|row| row.0).min() else { return tied };
-        if let Some(row) = rising_asks.next_if(|row| row.0 == price) {
-            offered += row.1;
-        }
+        let ask_row = rising_asks.next_if(|row| row.0 == price);
+        offered += ask_row.map_or(0, |row| row.1);
         let here = Uncross { price, bid, offered };
+        let bid_row = rising_bids.next_if(|row| row.0 == price);
+        bid -= bid_row.map_or(0, |row| row.1);
+        if !may_be(price, bid_row.is_some(), ask_row.is_some()) {
+            continue;
+        }
         match &mut tied {
             Some(best) if here.is_as_good(&best.lowest) => best.join(here),
             Some(best) if !here.is_better(&best.lowest) => {}
             _ => tied = Some(Tied::alone(here)),
-        }
-        if let Some(row) = rising_bids.next_if(|row| row.0 == price) {
-            bid -= row.1;
         }
     }
 }
@@ -228,7 +252,10 @@ impl Exchange {
             rows.unwrap_or_else(|| self.rows(place, side, limit))
         };
         let (bids, asks) = (rows(Side::Buy, best_ask), rows(Side::Sell, best_bid));
-        decide(&bids, &asks, instrument.reference_price(), |price| instrument.round_down(price.0.into()))
+        let furthest =
+            Furthest { highest: self.furthest(place, Side::Buy), lowest: self.furthest(place, Side::Sell) };
+        let reference = instrument.reference_price().or(instrument.last_trade);
+        decide(&bids, &asks, furthest, reference, |price| instrument.round_down(price.0.into()))
     }
 
     /// The first orders of a side, by price and time, that have so much open, with what of each is open.

@@ -36,20 +36,28 @@ impl Oracle {
         prices.retain(|price| (ask..=bid).contains(price));
         prices.sort_unstable();
         prices.dedup();
+        // What only market orders have is nobody's limit.
+        let (highest, lowest) = (self.furthest(instrument, Side::Buy), self.furthest(instrument, Side::Sell));
+        let has = |orders: &[(Price, u128)], price: Price| orders.iter().any(|order| order.0 == price);
+        let of_market =
+            |price: Price| price == highest && !has(&asks, price) || price == lowest && !has(&bids, price);
+        let market_only = prices.iter().all(|price| of_market(*price));
+        prices.retain(|price| market_only || !of_market(*price));
         let all: Vec<Uncross> = prices.into_iter().map(at).collect();
         let most = all.iter().map(|it| it.quantity).max()?;
         let largest = || all.iter().filter(|it| it.quantity == most);
         let least = largest().map(|it| it.surplus.abs()).min()?;
         let best: Vec<Uncross> = largest().filter(|it| it.surplus.abs() == least).copied().collect();
         let (lowest, highest) = (*best.first()?, *best.last()?);
-        if best.len() == 1 || best.iter().all(|it| it.surplus < 0) {
+        if best.len() == 1 || !market_only && best.iter().all(|it| it.surplus < 0) {
             return Some(lowest);
         }
-        if best.iter().all(|it| it.surplus > 0) || self.is_faulty(Fault::AuctionTakesHighest) {
+        if !market_only && best.iter().all(|it| it.surplus > 0) || self.is_faulty(Fault::AuctionTakesHighest)
+        {
             return Some(highest);
         }
         let it = &self.instruments[&instrument];
-        let price = match it.reference {
+        let price = match it.reference.or(it.last_trade) {
             None => lowest.price,
             Some(reference) if reference < lowest.price => lowest.price,
             Some(reference) if reference > highest.price => highest.price,
