@@ -97,7 +97,7 @@ impl Exchange {
             for handle in self.special_orders(place) {
                 let Some(tracked) = self.tracked(handle) else { continue };
                 let weight = self.weigh(handle, &tracked.fees);
-                if !weight.is_counted_in(&tracked) {
+                if weight != tracked.weight() {
                     return Err(format!(
                         "an order of instrument {} is counted otherwise",
                         settling.instrument

@@ -87,7 +87,7 @@ impl Exchange {
     ) -> Result<(), RejectReason> {
         let place = self.instruments.place(order.instrument).ok_or(RejectReason::UnknownInstrument)?;
         if !self.is_plain(request.session, place) {
-            return self.new_special(request, order, out);
+            return self.new_quiet(request, place, order, out);
         }
         let entry = self.check_new(place, order, out)?;
         self.last_order_id += 1;
@@ -239,8 +239,11 @@ impl Exchange {
         if replace.side.is_some_and(|side| side != order.side) {
             return Err(RejectReason::SideMismatch);
         }
-        if version > 1 || !self.is_plain(request.session, order.instrument) {
+        if version > 1 {
             return self.replace_special(request, handle, replace, out);
+        }
+        if !self.is_plain(request.session, order.instrument) {
+            return self.replace_quiet(request, handle, replace, out);
         }
         self.check_trading(order.instrument, out)?;
         let instrument = self.instruments.get(order.instrument);

@@ -172,13 +172,11 @@ impl Exchange {
     }
 
     /// The end of a command that was not just plain orders: what follows from it, and when something is due next.
-    #[cold]
     fn conclude<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
         self.follow(out);
         self.tell_indicatives(out);
         self.busy = false;
-        let timers = [self.timers.next_deadline(), self.sessions.next_deadline()];
-        let next = timers.into_iter().flatten().min().unwrap_or(Timestamp(u64::MAX));
+        let next = self.timers.next().min(self.sessions.next());
         self.next_due = if self.has_left_over() { Timestamp(0) } else { next };
     }
 

@@ -53,7 +53,7 @@ impl Exchange {
             if in_auction { [maker_report, taker_report] } else { [taker_report, maker_report] };
         self.emit_execution(first, &trade, out);
         self.emit_execution(second, &trade, out);
-        out.emit(Event::Trade(trade));
+        out.emit_inline(Event::Trade(trade));
         let (buyer, seller, liquidity) = match (in_auction, taker_side) {
             (false, Side::Buy) => (fill.taker, fill.maker, [taker_kind, maker_kind]),
             _ => (fill.maker, fill.taker, [maker_kind, taker_kind]),
@@ -104,7 +104,7 @@ impl Exchange {
     ) {
         let leaves = self.orders.open_quantity(handle);
         let order = self.orders.arena.get(handle);
-        out.emit(Event::Executed(Executed {
+        out.emit_inline(Event::Executed(Executed {
             to: self.sessions.report(order.session),
             request_id,
             order_id: order.order_id,
@@ -173,7 +173,7 @@ impl Exchange {
         }
         self.sum_in(handle);
         let order = self.orders.arena.get(handle);
-        out.emit(Event::Added(Added {
+        out.emit_inline(Event::Added(Added {
             order_id: order.order_id,
             price: order.price,
             quantity: Quantity(order.leaves),
@@ -185,6 +185,8 @@ impl Exchange {
     /// All special orders of an instrument, lowest order id first.
     pub(crate) fn special_orders(&self, place: u32) -> Vec<Handle> {
         let special = self.instruments.get(place).special.as_ref();
-        special.map_or_else(Vec::new, |special| special.waiting.live.values().copied().collect())
+        let mut handles = special.map_or_else(Vec::new, |special| special.waiting.live.clone());
+        handles.sort_unstable_by_key(|handle| self.orders.arena.get(*handle).order_id);
+        handles
     }
 }

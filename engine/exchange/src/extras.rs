@@ -56,6 +56,8 @@ pub(crate) struct Extra {
     pub(crate) stop_price: Option<Price>,
     /// Least quantity of an execution, until it was met at entry.
     pub(crate) minimum: Option<Quantity>,
+    /// Its place among its instrument's special orders.
+    pub(crate) listed_at: u32,
     /// Entered by a mass quote.
     pub(crate) quote: bool,
     /// Of a child that waits: what became of its parent, where that is done.
@@ -76,6 +78,7 @@ impl Extra {
             refills: 0,
             stop_price: terms.stop_price(),
             minimum: terms.minimum(),
+            listed_at: 0,
             quote: false,
             fate: None,
             tracked: None,
@@ -109,10 +112,12 @@ impl Extras {
         }
     }
 
-    pub(crate) fn remove(&mut self, place: Handle) -> Option<Extra> {
-        let extra = self.slots.get_mut(place.raw() as usize)?.take()?;
-        self.free.push(place.raw());
-        Some(extra)
+    pub(crate) fn remove(&mut self, place: Handle) {
+        if let Some(slot) = self.slots.get_mut(place.raw() as usize) {
+            debug_assert!(slot.is_some(), "an extra is removed once");
+            *slot = None;
+            self.free.push(place.raw());
+        }
     }
 
     #[inline]

@@ -11,8 +11,56 @@ use crate::outbox::{EventSink, Outbox};
 /// Most stops that enter within one command; what is left goes on with the next one.
 pub(crate) const CASCADE_MAX: u32 = 10_000;
 
-/// Instruments, by number with their places.
-type Places = BTreeSet<(u32, u32)>;
+/// An instrument's number with its place.
+type Numbered = (u32, u32);
+
+/// Instruments, lowest number first. It is nearly always one, which is kept outside the set.
+#[derive(Debug, Default)]
+struct Places {
+    one: Option<Numbered>,
+    others: BTreeSet<Numbered>,
+}
+
+impl Places {
+    #[inline]
+    fn insert(&mut self, instrument: Numbered) {
+        if self.one.is_none_or(|one| one == instrument) {
+            self.one = Some(instrument);
+        } else {
+            self.others.insert(instrument);
+        }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.one.is_none() && self.others.is_empty()
+    }
+
+    /// The lowest one. It may be in both.
+    #[inline]
+    fn pop_first(&mut self) -> Option<Numbered> {
+        if self.others.is_empty() {
+            return self.one.take();
+        }
+        let first = self.one.into_iter().chain(self.others.first().copied()).min()?;
+        self.remove(first);
+        Some(first)
+    }
+
+    #[inline]
+    fn remove(&mut self, instrument: Numbered) {
+        self.one = self.one.filter(|one| *one != instrument);
+        if !self.others.is_empty() {
+            self.others.remove(&instrument);
+        }
+    }
+
+    fn append(&mut self, more: &mut Self) {
+        while let Some(instrument) = more.pop_first() {
+            self.insert(instrument);
+        }
+    }
+}
 
 /// What is still to be looked at.
 #[derive(Debug, Default)]
@@ -57,10 +105,13 @@ impl Exchange {
         }
     }
 
-    #[cold]
     fn follow_touched<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
         self.settle_effect(out);
         while let Some((id, place)) = self.consequences.touched.pop_first() {
+            let special = self.instruments.get(place).special.as_ref();
+            if special.is_some_and(|special| special.waiting.is_quiet()) {
+                continue;
+            }
             loop {
                 let mut did = self.look_at_pegs(place, out);
                 self.settle_effect(out);
@@ -73,7 +124,7 @@ impl Exchange {
                     break;
                 }
             }
-            self.consequences.touched.remove(&(id, place));
+            self.consequences.touched.remove((id, place));
         }
     }
 

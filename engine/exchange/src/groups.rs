@@ -46,6 +46,11 @@ impl Groups {
         self.children.entry((session, parent)).or_default().push(child);
     }
 
+    /// Whether any order waits for its parent.
+    pub(crate) fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
     /// Parents of waiting children, by session's place.
     pub(crate) fn parents(&self) -> impl Iterator<Item = (u32, ClientOrderId)> {
         self.children.keys().copied()

@@ -214,6 +214,7 @@ impl Importer {
             return Err(ImportError::Venue);
         }
         self.accounts.finish()?;
+        self.advance(Stage::Names, "end")?;
         let counts = self.exchange.counts();
         let found = [self.sessions, counts.instruments, counts.orders, counts.cl_ord_ids];
         for (at, what) in ["sessions", "instruments", "orders", "text ids"].into_iter().enumerate() {
@@ -265,6 +266,9 @@ impl Importer {
             return Err(ImportError::Order(kind));
         }
         if stage > self.stage {
+            if self.stage <= Stage::Accounts && stage > Stage::Accounts {
+                self.exchange.renew_settling();
+            }
             self.stage = stage;
             self.last_number = 0;
         }

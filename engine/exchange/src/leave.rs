@@ -36,15 +36,19 @@ impl Exchange {
     /// Puts a special order into the lists of its instrument and of its group and parent.
     pub(crate) fn list(&mut self, handle: Handle) {
         let order = *self.orders.arena.get(handle);
-        let Some(extra) = self.orders.extra(handle).copied() else { return };
+        let Some(extra) = self.orders.extra_mut(handle) else { return };
         let waiting = &mut self.instruments.get_mut(order.instrument).special_mut().waiting;
         let id = order.order_id.0;
-        waiting.live.insert(id, handle);
-        if extra.terms.peg().is_some() {
-            waiting.pegs.insert(id, handle);
-        }
+        extra.listed_at = waiting.live.len() as u32;
+        waiting.live.push(handle);
         if extra.quote {
             waiting.add_quote(order.session, order.side, id, handle);
+        }
+        if extra.terms.is_empty() {
+            return;
+        }
+        if extra.terms.peg().is_some() {
+            waiting.pegs.insert(id, handle);
         }
         if let Some(number) = extra.terms.oco() {
             self.groups.join(order.session, number, handle);
@@ -54,15 +58,24 @@ impl Exchange {
     /// Takes a special order out of those lists again.
     fn unlist(&mut self, handle: Handle) {
         let order = *self.orders.arena.get(handle);
-        let Some(extra) = self.orders.extra(handle).copied() else { return };
+        let Some(extra) = self.orders.extra(handle) else { return };
+        let (listed_at, quote) = (extra.listed_at, extra.quote);
+        let (peg, oco) = (extra.terms.peg(), extra.terms.oco());
         let waiting = &mut self.instruments.get_mut(order.instrument).special_mut().waiting;
         let id = order.order_id.0;
-        waiting.live.remove(&id);
-        waiting.pegs.remove(&id);
-        if extra.quote {
+        waiting.live.swap_remove(listed_at as usize);
+        if let Some(moved) = waiting.live.get(listed_at as usize)
+            && let Some(moved) = self.orders.extra_mut(*moved)
+        {
+            moved.listed_at = listed_at;
+        }
+        if peg.is_some() {
+            waiting.pegs.remove(&id);
+        }
+        if quote {
             waiting.remove_quote(order.session, order.side, id);
         }
-        if let Some(number) = extra.terms.oco() {
+        if let Some(number) = oco {
             self.groups.leave(order.session, number, handle);
         }
     }
@@ -200,7 +213,9 @@ impl Exchange {
         request_id: RequestId,
         out: &mut Outbox<'_, S>,
     ) {
-        self.finish(handle, End::Canceled(reason), request_id, out);
+        if !self.cancel_quietly(handle, reason, request_id, out) {
+            self.finish(handle, End::Canceled(reason), request_id, out);
+        }
     }
 
     /// Lets a live order expire wherever it is.
@@ -280,11 +295,18 @@ impl Exchange {
             if self.orders.extra(handle).is_some_and(|extra| extra.tracked.is_some()) {
                 self.untrack(handle);
             }
-            self.unlist(handle);
             self.parent_ends(&order, filled);
-            let place = self.orders.arena.links(handle).extra;
-            self.orders.extras.remove(place);
+            self.forget_special(handle);
+        } else {
+            self.orders.retire(&mut self.sessions, handle);
         }
+    }
+
+    /// Forgets a special order that is out of its book, and that nothing follows any more.
+    pub(crate) fn forget_special(&mut self, handle: Handle) {
+        self.unlist(handle);
+        let place = self.orders.arena.links(handle).extra;
+        self.orders.extras.remove(place);
         self.orders.retire(&mut self.sessions, handle);
     }
 }

@@ -17,6 +17,7 @@
 //!   desk       what operators set of accounts        accounts      balances, positions, limits, fees
 //!   bust       trades taken back or corrected        risk, limits  whether an account may have an order
 //!   inquiry    questions                             tracking      what an order holds in its account
+//!   quiet      the short way of what comes most often to instruments with a special part
 //!   margin     mark prices, end of day               settle        what a trade moves; settling: in which units
 //! ```
 
@@ -61,6 +62,7 @@ mod orders;
 mod outbox;
 mod pegs;
 mod phases;
+mod quiet;
 mod quotes;
 mod record;
 mod replace;

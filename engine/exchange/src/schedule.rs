@@ -47,6 +47,12 @@ impl Timers {
         self.next = self.due.first_key_value().map_or(Timestamp(u64::MAX), |((at, _), _)| *at);
     }
 
+    /// When the first is due, or the end of time.
+    #[inline]
+    pub(crate) fn next(&self) -> Timestamp {
+        self.next
+    }
+
     /// When the first is due.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.due.first_key_value().map(|((at, _), _)| *at)

@@ -156,6 +156,12 @@ impl Sessions {
         self.next_deadline = self.timers.first().map_or(Timestamp(u64::MAX), |(deadline, _)| *deadline);
     }
 
+    /// When the next timer is due, or the end of time.
+    #[inline]
+    pub(crate) fn next(&self) -> Timestamp {
+        self.next_deadline
+    }
+
     /// When the next timer is due.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.timers.first().map(|(deadline, _)| *deadline)

@@ -88,7 +88,7 @@ impl Exchange {
             return Ok(false);
         }
         self.change_settlement(place, rules)?;
-        self.instruments.get_mut(place).special_mut().rules = *rules;
+        self.set_rules(place, rules);
         self.touch(place);
         Ok(true)
     }

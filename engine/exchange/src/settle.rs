@@ -147,7 +147,7 @@ impl Exchange {
             }
             (Settlement::Margin, Some(quote)) => {
                 account.pay_in(quote, fee.saturating_neg());
-                let position = account.positions.entry(instrument).or_default();
+                let position = account.position_mut(instrument);
                 if position.quantity == 0 {
                     let realised = std::mem::take(&mut position.cost);
                     account.pay_in(quote, realised.saturating_neg());

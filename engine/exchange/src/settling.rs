@@ -9,6 +9,7 @@ use protocol::{
 use crate::accounts::fees::{self, Rate};
 use crate::accounts::{Accounts, Position};
 use crate::exchange::Exchange;
+use crate::instruments::Instrument;
 use crate::risk::Needs;
 
 /// Largest margin per lot, in units of the quote currency.
@@ -39,24 +40,38 @@ pub(crate) struct Settling {
     pub(crate) bound: u64,
 }
 
+/// A saturating product: of 128 bits it is a call, while the numbers that come are nearly always of 64.
+#[inline]
+pub(crate) fn times(one: i128, other: i128) -> i128 {
+    match (i64::try_from(one), i64::try_from(other)) {
+        (Ok(one), Ok(other)) => i128::from(one) * i128::from(other),
+        _ => one.saturating_mul(other),
+    }
+}
+
 impl Settling {
     /// Signed by the price.
+    #[inline]
     pub(crate) fn notional(&self, price: Price, quantity: u64) -> i128 {
-        self.in_quote(i128::from(price.0).saturating_mul(quantity.into()))
+        // 64 bits by 64 bits always fit.
+        self.in_quote(i128::from(price.0) * i128::from(quantity))
     }
 
     /// A sum of prices times quantities in units of the quote currency.
+    #[inline]
     pub(crate) fn in_quote(&self, sum: i128) -> i128 {
-        sum.saturating_mul(self.quote_factor)
+        times(sum, self.quote_factor)
     }
 
     /// A quantity in units of the base currency.
+    #[inline]
     pub(crate) fn in_base(&self, quantity: i128) -> i128 {
-        quantity.saturating_mul(self.base_factor)
+        times(quantity, self.base_factor)
     }
 
+    #[inline]
     pub(crate) fn lots(&self, quantity: u64) -> u64 {
-        quantity / self.lot
+        if self.lot == 1 { quantity } else { quantity / self.lot }
     }
 
     /// What an order of that side holds, in cash.
@@ -80,13 +95,7 @@ impl Settling {
             (Side::Buy, Needs::Sweep(..) | Needs::Nothing) => return 0,
         };
         let (notional, lots) = (self.notional(price, open), self.lots(open));
-        let fee = fees::at_most(fees, Rate::Maker, notional, lots).max(fees::at_most(
-            fees,
-            Rate::Taker,
-            notional,
-            lots,
-        ));
-        notional.saturating_add(fee)
+        notional.saturating_add(fees::at_most_of_both(fees, notional, lots))
     }
 
     /// What a sweep pays at most: the sum of its prices times quantities, with the taker's fee.
@@ -107,7 +116,11 @@ impl Settling {
     }
 
     fn per_lot(&self, margin: u64, quantity: i128) -> i128 {
-        (quantity / i128::from(self.lot)).saturating_mul(margin.into())
+        let lots = match i64::try_from(quantity) {
+            Ok(quantity) if self.lot == 1 => i128::from(quantity),
+            _ => quantity / i128::from(self.lot),
+        };
+        times(lots, margin.into())
     }
 
     /// What a position is worth at its mark price, less its cost. Where there is no mark there was no trade.
@@ -123,10 +136,26 @@ impl Settling {
 
 impl Exchange {
     /// How the instrument of a place settles.
+    #[inline]
     pub(crate) fn settling(&self, place: u32) -> Settling {
-        let definition = &self.instruments.get(place).definition;
-        let rules = self.rules(place).copied().unwrap_or_default();
-        settling(&self.accounts, definition, &rules)
+        self.instruments.get(place).settling()
+    }
+
+    /// Gives an instrument other rules, by which it can settle.
+    pub(crate) fn set_rules(&mut self, place: u32, rules: &InstrumentRules) {
+        let instrument = self.instruments.get_mut(place);
+        let settling = settling(&self.accounts, &instrument.definition, rules);
+        let special = instrument.special_mut();
+        (special.rules, special.settling) = (*rules, settling);
+    }
+
+    /// After an import of currencies, which come behind the rules that name them.
+    pub(crate) fn renew_settling(&mut self) {
+        for place in 0..self.instruments.len() {
+            if let Some(rules) = self.rules(place).copied() {
+                self.set_rules(place, &rules);
+            }
+        }
     }
 
     /// An instrument is about to have other rules: whether it can settle by them, and, where it settles in another way than
@@ -176,6 +205,20 @@ impl Exchange {
             && exists(rules.quote)
             && rules.maintenance_margin <= rules.initial_margin
             && rules.initial_margin <= MARGIN_MAX
+    }
+}
+
+impl Settling {
+    /// Of an instrument that settles nothing.
+    pub(crate) fn none(definition: &InstrumentDefinition) -> Self {
+        settling(&Accounts::default(), definition, &InstrumentRules::default())
+    }
+}
+
+impl Instrument {
+    #[inline]
+    pub(crate) fn settling(&self) -> Settling {
+        self.special.as_ref().map_or_else(|| Settling::none(&self.definition), |special| special.settling)
     }
 }
 

@@ -1,20 +1,23 @@
 //! What an instrument has beyond a plain book, made when the first thing comes that needs it and kept for good; and the
 //! choice between the plain path, which knows nothing of it, and the general one, which knows everything.
 
-use protocol::{Allocation, Indicative, InstrumentRules, Price, Side, TickTable};
+use protocol::{Allocation, Indicative, InstrumentDefinition, InstrumentRules, Price, Side, TickTable};
 
 use crate::auction::Sums;
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
 use crate::ladder::Ladder;
 use crate::schedule::Schedule;
+use crate::settling::Settling;
 use crate::waiting::Waiting;
 
 /// The part of an instrument that plain orders never touch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Special {
     /// How it trades and settles.
     pub(crate) rules: InstrumentRules,
+    /// What follows from definition, rules and currencies: [`Exchange::set_rules`] changes both.
+    pub(crate) settling: Settling,
     /// Tick sizes by price.
     pub(crate) ticks: TickTable,
     /// What bands, collars and auctions are measured from: the last uncross price, or what an operator set since.
@@ -33,6 +36,23 @@ pub(crate) struct Special {
     pub(crate) told: Option<Indicative>,
 }
 
+impl Special {
+    fn new(definition: &InstrumentDefinition) -> Self {
+        Self {
+            rules: InstrumentRules::default(),
+            settling: Settling::none(definition),
+            ticks: TickTable::default(),
+            reference: None,
+            mark: None,
+            sums: None,
+            hidden: [Ladder::default(), Ladder::default()],
+            waiting: Waiting::default(),
+            schedule: Schedule::default(),
+            told: None,
+        }
+    }
+}
+
 impl Instrument {
     /// How incoming quantity is shared out at one price.
     pub(crate) fn allocation(&self) -> Allocation {
@@ -47,7 +67,7 @@ impl Instrument {
 
     /// Its special part, made where there was none.
     pub(crate) fn special_mut(&mut self) -> &mut Special {
-        self.special.get_or_insert_default()
+        self.special.get_or_insert_with(|| Box::new(Special::new(&self.definition)))
     }
 }
 

@@ -5,11 +5,12 @@ use protocol::{
     CancelReason, Fees, OrderType, ParticipantId, Price, RequestId, SelfTrade, Side, TimeInForce,
 };
 
-use crate::accounts::{LastOrder, ReducingKey, at};
-use crate::arena::Handle;
+use crate::accounts::{Account, LastOrder, Position, ReducingKey, at};
+use crate::arena::{Handle, Order};
 use crate::exchange::Exchange;
 use crate::outbox::{EventSink, Outbox};
 use crate::risk::{Needs, notional};
+use crate::settling::Settling;
 
 /// What follows an order in its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,11 @@ impl Tracked {
     pub(crate) fn new(account: u32) -> Self {
         Self { account, fees: Fees::default(), hold: 0, open: 0, notional: 0 }
     }
+
+    /// What of it is counted.
+    pub(crate) fn weight(&self) -> Weight {
+        Weight { hold: self.hold, open: self.open, notional: self.notional }
+    }
 }
 
 /// What of an order counts.
@@ -42,9 +48,35 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    pub(crate) fn is_counted_in(&self, tracked: &Tracked) -> bool {
-        (self.hold, self.open, self.notional) == (tracked.hold, tracked.open, tracked.notional)
+    /// Of what is open of an order.
+    fn of(settling: &Settling, fees: &Fees, side: Side, needs: Needs, open: u64) -> Self {
+        Self { hold: settling.hold(fees, side, needs, open), open, notional: notional(open, needs.price()) }
     }
+}
+
+/// Counts an order with another weight than before in its account; gives the position there.
+fn recount<'a>(
+    account: &'a mut Account,
+    settling: &Settling,
+    order: &Order,
+    before: Weight,
+    after: Weight,
+) -> &'a mut Position {
+    if let Some(currency) = settling.held_by(order.side)
+        && after.hold != before.hold
+    {
+        account.hold(currency, after.hold.saturating_sub(before.hold));
+    }
+    let position = account.position_mut(settling.instrument);
+    let side = at(order.side);
+    let moved = |sum: u64| sum.saturating_add(after.open).saturating_sub(before.open);
+    position.open[side] = moved(position.open[side]);
+    if order.flags().reduce_only {
+        position.reducing[side] = moved(position.reducing[side]);
+    }
+    position.open_notional =
+        position.open_notional.saturating_add(after.notional).saturating_sub(before.notional);
+    position
 }
 
 /// Whose self-trade groups are meant.
@@ -84,14 +116,28 @@ impl Exchange {
             LastOrder { side: order.side, price: extra.limit, quantity: order.leaves, at: self.log_time };
         let instrument = self.instruments.get(order.instrument).definition.instrument;
         let account = self.accounts.get_mut(tracked.account);
-        account.positions.entry(instrument).or_default().last_order = Some(last_order);
+        account.position_mut(instrument).last_order = Some(last_order);
+    }
+
+    /// The same of an order with nothing but a limit that comes to rest as a whole, before it has its place in the arena.
+    pub(crate) fn track_resting(&mut self, account: u32, order: &Order) -> Tracked {
+        let settling = self.settling(order.instrument);
+        let group = self.accounts.get(account).definition.group;
+        let fees = self.accounts.schedules.of(settling.instrument, group);
+        let weight = Weight::of(&settling, &fees, order.side, Needs::Price(order.price), order.leaves);
+        let (price, at) = (Some(order.price), self.log_time);
+        let keeper = self.accounts.get_mut(account);
+        let position = recount(keeper, &settling, order, Weight::default(), weight);
+        position.open_orders = position.open_orders.saturating_add(1);
+        position.last_order = Some(LastOrder { side: order.side, price, quantity: order.leaves, at });
+        Tracked { account, fees, hold: weight.hold, open: weight.open, notional: weight.notional }
     }
 
     /// Counts a live order for the first time: an accepted one, or one of a snapshot, whose fees are set.
     pub(crate) fn count(&mut self, handle: Handle) {
         let Some(tracked) = self.tracked(handle) else { return };
         let Some((key, reduces)) = self.reducing_key(handle) else { return };
-        let position = self.accounts.get_mut(tracked.account).positions.entry(key.1).or_default();
+        let position = self.accounts.get_mut(tracked.account).position_mut(key.1);
         position.open_orders = position.open_orders.saturating_add(1);
         if reduces {
             self.accounts.reducing.insert(key, handle);
@@ -101,71 +147,54 @@ impl Exchange {
 
     /// The order pays by today's schedule from here on. Its place in the queue is new, too.
     pub(crate) fn renew_fees(&mut self, handle: Handle) {
-        let Some(tracked) = self.tracked(handle) else { return };
-        let instrument = self.instruments.get(self.orders.arena.get(handle).instrument).definition.instrument;
+        let place = self.orders.arena.get(handle).instrument;
+        let Some(extra) = self.orders.extra_mut(handle) else { return };
+        let Some(tracked) = &mut extra.tracked else { return };
+        let instrument = self.instruments.get(place).definition.instrument;
         let group = self.accounts.get(tracked.account).definition.group;
-        let fees = self.accounts.schedules.of(instrument, group);
-        if let Some(extra) = self.orders.extra_mut(handle) {
-            extra.tracked = Some(Tracked { fees, ..tracked });
-        }
+        tracked.fees = self.accounts.schedules.of(instrument, group);
     }
 
     /// Counts an order as it is now, after any change of its open quantity or price.
     pub(crate) fn retrack(&mut self, handle: Handle) {
-        let Some(tracked) = self.tracked(handle) else { return };
-        let weight = self.weigh(handle, &tracked.fees);
-        self.recount(handle, &tracked, weight);
+        let Some(tracked) = self.orders.extra(handle).and_then(|extra| extra.tracked.as_ref()) else {
+            return;
+        };
+        let before = tracked.weight();
+        let after = self.weigh(handle, &tracked.fees);
+        if before == after {
+            return;
+        }
+        let account = tracked.account;
+        let order = self.orders.arena.get(handle);
+        let settling = self.settling(order.instrument);
+        recount(self.accounts.get_mut(account), &settling, order, before, after);
+        if let Some(tracked) = self.orders.extra_mut(handle).and_then(|extra| extra.tracked.as_mut()) {
+            (tracked.hold, tracked.open, tracked.notional) = (after.hold, after.open, after.notional);
+        }
     }
 
     /// Lets go of everything that an order holds, before it is forgotten.
     pub(crate) fn untrack(&mut self, handle: Handle) {
-        let Some(tracked) = self.tracked(handle) else { return };
-        self.recount(handle, &tracked, Weight::default());
-        let Some((key, reduces)) = self.reducing_key(handle) else { return };
-        if reduces {
-            self.accounts.reducing.remove(&key);
-        }
-        let position = self.accounts.get_mut(tracked.account).positions.entry(key.1).or_default();
-        position.open_orders = position.open_orders.saturating_sub(1);
-        if let Some(extra) = self.orders.extra_mut(handle) {
-            extra.tracked = None;
-        }
-    }
-
-    fn recount(&mut self, handle: Handle, before: &Tracked, after: Weight) {
-        let order = *self.orders.arena.get(handle);
+        let Some(extra) = self.orders.extra_mut(handle) else { return };
+        let Some(tracked) = extra.tracked.take() else { return };
+        let order = self.orders.arena.get(handle);
         let settling = self.settling(order.instrument);
-        let account = self.accounts.get_mut(before.account);
-        let position = account.positions.entry(settling.instrument).or_default();
-        let side = at(order.side);
-        let moved = |sum: u64| sum.saturating_add(after.open).saturating_sub(before.open);
-        position.open[side] = moved(position.open[side]);
+        let keeper = self.accounts.get_mut(tracked.account);
+        let position = recount(keeper, &settling, order, tracked.weight(), Weight::default());
+        position.open_orders = position.open_orders.saturating_sub(1);
         if order.flags().reduce_only {
-            position.reducing[side] = moved(position.reducing[side]);
-        }
-        position.open_notional =
-            position.open_notional.saturating_add(after.notional).saturating_sub(before.notional);
-        if let Some(currency) = settling.held_by(order.side)
-            && after.hold != before.hold
-        {
-            account.hold(currency, after.hold.saturating_sub(before.hold));
-        }
-        let Weight { hold, open, notional } = after;
-        if let Some(extra) = self.orders.extra_mut(handle) {
-            extra.tracked = Some(Tracked { hold, open, notional, ..*before });
+            let account = keeper.definition.account;
+            let key = (account, settling.instrument, at(order.side), order.order_id.0);
+            self.accounts.reducing.remove(&key);
         }
     }
 
     /// What of an order counts as it is now.
     pub(crate) fn weigh(&self, handle: Handle, fees: &Fees) -> Weight {
         let order = self.orders.arena.get(handle);
-        let open = self.orders.open_quantity(handle);
-        let needs = self.needs(handle);
-        Weight {
-            hold: self.settling(order.instrument).hold(fees, order.side, needs, open),
-            open,
-            notional: notional(open, needs.price()),
-        }
+        let (open, needs) = (self.orders.open_quantity(handle), self.needs(handle));
+        Weight::of(&self.settling(order.instrument), fees, order.side, needs, open)
     }
 
     /// What a live order needs of its account.

@@ -275,7 +275,11 @@ impl Exchange {
             for ladder in &special.hidden {
                 book::for_each(ladder, &self.orders.arena, &mut f);
             }
-            for &handle in special.waiting.live.values() {
+            if special.waiting.live.is_empty() {
+                continue;
+            }
+            let Some(place) = self.instruments.place(instrument.definition.instrument) else { continue };
+            for handle in self.special_orders(place) {
                 if self.orders.extra(handle).is_some_and(|it| matches!(it.standing, Standing::Waiting(_))) {
                     f(handle);
                 }

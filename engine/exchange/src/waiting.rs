@@ -14,8 +14,8 @@ pub(crate) type ById = BTreeMap<u64, Handle>;
 /// Lists of an instrument's special orders.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// All special orders.
-    pub(crate) live: ById,
+    /// All special orders, in no order. Each one's extra says where it is.
+    pub(crate) live: Vec<Handle>,
     /// Pegged orders, resting or not.
     pub(crate) pegs: ById,
     /// What waits for the closing auction.
@@ -57,6 +57,14 @@ impl Waiting {
 
     pub(crate) fn remove_stop(&mut self, side: Side, price: Price, order_id: u64) {
         self.stops[at(side)].remove(&(stop_key(side, price), order_id));
+    }
+
+    /// Nothing in the instrument follows from what happens in its book.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pegs.is_empty()
+            && self.trails.is_empty()
+            && self.ready.is_empty()
+            && self.stops.iter().all(BTreeMap::is_empty)
     }
 
     /// The stop of a side that triggers first, with its order id.

@@ -107,6 +107,12 @@ impl Account {
         self.positions.get(&instrument).copied().unwrap_or_default()
     }
 
+    /// Made where there is none: most often there is one.
+    #[inline]
+    pub(crate) fn position_mut(&mut self, instrument: InstrumentId) -> &mut Position {
+        self.positions.entry(instrument).or_default()
+    }
+
     pub(crate) fn limits_of(&self, instrument: InstrumentId) -> &Limits {
         self.own_limits.get(&instrument).unwrap_or(&self.limits)
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AccountGroup, Fees, InstrumentId};
 
+use crate::settling::times;
+
 /// Most schedules.
 pub(crate) const SCHEDULES_MAX: usize = 1_000_000;
 /// A fee is never more than the notional, nor is a rebate.
@@ -62,8 +64,13 @@ fn parts(fees: &Fees, rate: Rate) -> (i32, i64) {
 }
 
 fn sum(ppm: i32, per_lot: i64, notional: i128, lots: u64) -> i128 {
-    let share = notional.saturating_abs().saturating_mul(ppm.into()) / i128::from(PPM_MAX);
-    share.saturating_add(i128::from(per_lot).saturating_mul(lots.into()))
+    let parts = times(notional.saturating_abs(), ppm.into());
+    // A division of 128 bits is a call; one of 64 bits by a constant is a product.
+    let share = match i64::try_from(parts) {
+        Ok(parts) => i128::from(parts / i64::from(PPM_MAX)),
+        Err(_) => parts / i128::from(PPM_MAX),
+    };
+    share.saturating_add(i128::from(per_lot) * i128::from(lots))
 }
 
 /// The fee of one trade, in units of the quote currency; negative where it is paid out. Parts of a unit are dropped.
@@ -77,6 +84,11 @@ pub(crate) fn of_trade(fees: &Fees, rate: Rate, notional: i128, lots: u64) -> i1
 pub(crate) fn at_most(fees: &Fees, rate: Rate, notional: i128, lots: u64) -> i128 {
     let (ppm, per_lot) = parts(fees, rate);
     sum(ppm.max(0), per_lot, notional, lots).max(0)
+}
+
+/// The most that they can come to at either rate.
+pub(crate) fn at_most_of_both(fees: &Fees, notional: i128, lots: u64) -> i128 {
+    at_most(fees, Rate::Maker, notional, lots).max(at_most(fees, Rate::Taker, notional, lots))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl Accounts {
         cost: i128,
     ) {
         let account = &mut self.table[place as usize];
-        let position = account.positions.entry(instrument).or_default();
+        let position = account.position_mut(instrument);
         let before = position.quantity;
         let after = (i128::from(before) + quantity).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         debug_assert_eq!(i128::from(after), i128::from(before) + quantity, "positions are bounded at entry");

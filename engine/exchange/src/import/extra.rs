@@ -67,6 +67,7 @@ pub(super) fn extra_of(record: &ExtraRecord, account: Option<u32>) -> Result<Ext
         refills: record.refills,
         stop_price: record.stop_now.map(Price),
         minimum: record.minimum_now.map(Quantity),
+        listed_at: 0,
         quote: record.quote,
         fate: record.parent_executed.map(|executed| Fate { executed, filled: record.parent_filled }),
         tracked,
