@@ -1,6 +1,6 @@
 //! The rings between the stages, and the threads that drive the stages. This crate is the only user of the
-//! `disruptor` crate and owns what that crate leaves to its callers: whole frames, partial release, full rings as
-//! values, parking without lost wake-ups, progress marks, and the runner that maps stages to threads.
+//! `disruptor` crate, for rings with many publishers, and owns what that crate leaves to its callers: whole frames, partial
+//! release, full rings as values, parking without lost wake-ups, progress marks, and the runner that maps stages to threads.
 //!
 //! ```text
 //!                               +--> journal   (FramePoller) -----+
@@ -15,7 +15,7 @@
 //! It must not know what a frame means: it reads a frame's length and nothing else. It must not do I/O, read a
 //! clock into anything but a parking deadline, or block a publisher.
 //!
-//! `unsafe` is confined to `input/storage.rs` and `input/pollers.rs`.
+//! `unsafe` is confined to `input/storage.rs`, `input/pollers.rs` and `output.rs`.
 #![deny(unsafe_code)]
 
 mod abort;

@@ -1,4 +1,4 @@
-//! The reading ends of the input ring. One of the two files with `unsafe`: it opens the memory of the slots that a
+//! The reading ends of the input ring. One of the three files with `unsafe`: it opens the memory of the slots that a
 //! reader holds, for the time of one closure. It must not let a reference out of that closure, release half a frame,
 //! or release what the closure did not take.
 #![allow(unsafe_code)]

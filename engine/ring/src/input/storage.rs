@@ -1,4 +1,4 @@
-//! The memory of the input ring: lines, decoded cells and spans. One of the two files with `unsafe`: it turns the
+//! The memory of the input ring: lines, decoded cells and spans. One of the three files with `unsafe`: it turns the
 //! right to a slot, which the disruptor gives out, into the right to the memory of that number. It must not decide who
 //! has which slot.
 //!
