@@ -4,13 +4,16 @@ use std::error::Error;
 
 use exchange::Exchange;
 use protocol::{
-    AccountId, Body, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId, LoginRequest,
+    AccountId, Body, Capacities, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId, LoginRequest,
     NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role, SessionId, Side, Symbol,
     TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
-/// Sessions of such an exchange, numbered from 1.
+/// Sessions of such an exchange where their number is not what is measured; they are numbered from 1.
 pub(crate) const SESSIONS: u32 = 1000;
+
+/// Orders that such an exchange has room for.
+const ORDERS_MAX: u32 = 12_000_000;
 
 /// Takes no outputs.
 pub(crate) struct Mute;
@@ -26,8 +29,13 @@ pub(crate) fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// An exchange with so many resting orders in so many instruments, of a thousand sessions.
-pub(crate) fn filled(orders: u32, instruments: u32) -> Result<Exchange, Box<dyn Error>> {
+/// The session of an order's number.
+pub(crate) fn owner(number: u32, sessions: u32) -> u32 {
+    1 + number.wrapping_mul(0x9e37_79b1) % sessions
+}
+
+/// An exchange with so many resting orders in so many instruments, of so many sessions.
+pub(crate) fn filled(orders: u32, instruments: u32, sessions: u32) -> Result<Exchange, Box<dyn Error>> {
     let mut exchange = Exchange::new();
     let mut apply = |session: u32, request: u64, body: Body| {
         let command = Command {
@@ -39,7 +47,8 @@ pub(crate) fn filled(orders: u32, instruments: u32) -> Result<Exchange, Box<dyn 
         };
         exchange.apply(&command, &mut Mute);
     };
-    for session in 1..=SESSIONS {
+    apply(0, 0, Body::SetCapacities(Capacities { orders: ORDERS_MAX, sessions: sessions + 1, ..Capacities::default() }));
+    for session in 1..=sessions {
         apply(0, 0, Body::PutUser(user(session)?));
         apply(session, 0, Body::Login(LoginRequest { trading_day: None }));
     }
@@ -47,7 +56,7 @@ pub(crate) fn filled(orders: u32, instruments: u32) -> Result<Exchange, Box<dyn 
         apply(0, 0, Body::PutInstrument(instrument_definition(instrument)?));
     }
     for number in 0..orders {
-        let session = 1 + number.wrapping_mul(0x9e37_79b1) % SESSIONS;
+        let session = owner(number, sessions);
         let instrument = 1 + number.wrapping_mul(0x85eb_ca6b) % instruments;
         let level = i64::from(number.wrapping_mul(0xc2b2_ae35) >> 24);
         let (side, price) =

@@ -8,7 +8,9 @@ mod consensus;
 mod core;
 mod engine;
 mod full;
+mod latency;
 mod machine;
+mod plot;
 mod scale;
 mod storage;
 mod table;
@@ -36,6 +38,9 @@ struct Args {
     /// Seed of the flows.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Draw the curves of the groups `scale` and `latency` into this folder, as SVG files.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
     /// Folder on the disk to measure; a temporary folder in it is used and removed.
     #[arg(long, default_value = ".")]
     folder: PathBuf,
@@ -57,8 +62,10 @@ enum Group {
     Cluster,
     /// Replay, snapshots written and loaded.
     Storage,
-    /// Many instruments with many resting orders.
+    /// What an order costs as instruments, resting orders and sessions become many.
     Scale,
+    /// Percentiles of the latency over TCP against the rate, and the rate against the number of connections.
+    Latency,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,8 +86,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         consensus::run(&mut table, folder.path(), args.quick)?;
     }
     if wanted(Group::Scale) {
-        let (orders, commands) = if args.quick { (200_000, 100_000) } else { (4_000_000, 2_000_000) };
-        scale::run(&mut table, folder.path(), orders, commands)?;
+        let extent = if args.quick {
+            scale::Extent { orders: 100_000, orders_max: 100_000, commands: 100_000 }
+        } else {
+            scale::Extent { orders: 4_000_000, orders_max: 10_000_000, commands: 2_000_000 }
+        };
+        scale::run(&mut table, folder.path(), &extent, args.plots.as_deref())?;
     }
     if wanted(Group::Storage) {
         let orders: &[u64] = if args.quick { &[100_000] } else { &[1_000_000, 5_000_000] };
@@ -88,6 +99,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Tcp) {
         tcp::run(&mut table, folder.path(), args.quick)?;
+    }
+    if wanted(Group::Latency) {
+        latency::run(&mut table, folder.path(), args.quick, args.plots.as_deref())?;
     }
     if wanted(Group::Cluster) {
         cluster::run(&mut table, folder.path(), args.quick)?;

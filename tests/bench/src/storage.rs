@@ -10,7 +10,7 @@ use journaler::storage::{RealStorage, SharedStorage};
 use protocol::Term;
 use snapshots::SnapshotStore;
 
-use crate::full::{filled, resident_bytes};
+use crate::full::{SESSIONS, filled, resident_bytes};
 use crate::table::{Row, Table};
 
 const INSTRUMENTS: u32 = 1000;
@@ -21,7 +21,7 @@ const SECONDS_AIMED_AT: f64 = 2.0;
 pub(crate) fn run(table: &mut Table, folder: &Path, orders: &[u64]) -> Result<(), Box<dyn Error>> {
     for &orders in orders {
         let before = resident_bytes();
-        let exchange = filled(u32::try_from(orders)?, INSTRUMENTS)?;
+        let exchange = filled(u32::try_from(orders)?, INSTRUMENTS, SESSIONS)?;
         let resident = (resident_bytes() - before) >> 20;
         let data = folder.join("snapshots");
         let storage: SharedStorage = Arc::new(RealStorage::create(&data)?);

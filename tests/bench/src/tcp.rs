@@ -117,14 +117,14 @@ pub(crate) fn last_line(output: &Output) -> Result<Value, Error> {
 }
 
 /// A running server that is killed when it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     data: PathBuf,
     binary: PathBuf,
 }
 
 impl Server {
-    fn start(data: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(data: &Path) -> Result<Self, Error> {
         let binary = binary()?;
         let child = Command::new(&binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// Runs `ringpit load` and gives its last line.
-    fn load(&self, arguments: &[&str]) -> Result<Value, Error> {
+    pub(crate) fn load(&self, arguments: &[&str]) -> Result<Value, Error> {
         let output = Command::new(&self.binary)
             .args(["load", "--json", "--data"])
             .arg(&self.data)

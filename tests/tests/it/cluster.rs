@@ -31,13 +31,17 @@ pub(crate) fn times(variable: &str, short: u64) -> u64 {
 pub(crate) struct Load {
     job: Job,
     outcomes: std::path::PathBuf,
+    /// Bytes of outcomes when it was last looked at.
+    seen: u64,
 }
 
 impl Load {
     /// One that lasts for about `seconds`.
     pub(crate) fn begin(trio: &Trio, seconds: u64, seed: u64) -> Self {
         let outcomes = trio.path(&format!("outcomes-{seed}"));
-        let (orders, rate, seed) = ((seconds * RATE).to_string(), RATE.to_string(), seed.to_string());
+        let rate = times("RINGPIT_LOAD_RATE", RATE);
+        let (orders, window) = ((seconds * rate).to_string(), (rate / 8).max(512).to_string());
+        let (rate, seed) = (rate.to_string(), seed.to_string());
         let arguments = [
             "--connections",
             "2",
@@ -46,7 +50,7 @@ impl Load {
             "--orders",
             &orders,
             "--window",
-            "512",
+            &window,
             "--cross",
             "30",
             "--seed",
@@ -54,19 +58,25 @@ impl Load {
             "--drain",
             "120",
         ];
-        let mut load = Self { job: trio.load(&arguments, &outcomes), outcomes };
+        let mut load = Self { job: trio.load(&arguments, &outcomes), outcomes, seen: 0 };
         wait_for("the load to begin", || (load.outcomes.exists() || !load.job.runs()).then_some(()));
         load
     }
 
-    fn runs(&mut self) -> bool {
+    /// Waits until it has had more answers than at the last call. False: it has ended.
+    fn goes_on(&mut self) -> bool {
+        let seen = self.seen;
+        wait_for("another answer", || {
+            self.seen = fs::metadata(&self.outcomes).map_or(0, |file| file.len());
+            (self.seen > seen || !self.job.runs()).then_some(())
+        });
         self.job.runs()
     }
 
     /// Waits for its end: nothing may be unanswered or answered twice.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Value, Vec<Told>) {
-        wait_for("the rest of the load", || (!self.job.runs()).then_some(()));
+        while self.goes_on() {}
         let result = self.job.finish().succeeded().json();
         assert_eq!((&result["lost"], &result["duplicated"]), (&0.into(), &0.into()), "{result}");
         let told = told(&fs::read_to_string(&self.outcomes).expect("the outcomes"));
@@ -122,7 +132,8 @@ pub(crate) fn disturb(
         let round = (wanted - made).min(DISTURBANCES_A_LOAD);
         let mut load = Load::begin(trio, 3 + round * seconds_each, seed + made);
         let mut here = 0;
-        while here < round && load.runs() {
+        // Each disturbance meets a cluster that answers: the one before is over.
+        while here < round && load.goes_on() {
             trio.rest(Duration::from_millis(rng.random_range(50..600)));
             disturbance(trio, rng);
             here += 1;
@@ -183,10 +194,11 @@ fn leaders_that_are_killed_lose_nothing_at_memory() {
 #[test]
 fn leaders_that_are_paused_acknowledge_nothing_new() {
     let wanted = times("RINGPIT_PAUSES", 6);
-    let longest = times("RINGPIT_PAUSE_SECONDS_MAX", 3) as f64;
-    disturbed("cluster, pauses", "quorum", wanted, longest as u64 / 3 + 2, |trio, rng| {
+    let (shortest, longest) = (0.1, times("RINGPIT_PAUSE_SECONDS_MAX", 3) as f64);
+    let mean = (longest - shortest) / (longest / shortest).ln();
+    disturbed("cluster, pauses", "quorum", wanted, mean as u64 + 2, |trio, rng| {
         let leader = trio.leader();
-        let pause = 0.1 * (longest / 0.1).powf(rng.random_range(0.0..1.0));
+        let pause = shortest * (longest / shortest).powf(rng.random_range(0.0..1.0));
         trio.seat(leader).pause();
         trio.rest(Duration::from_secs_f64(pause));
         trio.seat(leader).resume();
