@@ -4,9 +4,9 @@ use std::error::Error;
 
 use exchange::Exchange;
 use protocol::{
-    AccountId, Body, Capacities, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId, LoginRequest,
-    NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role, SessionId, Side, Symbol,
-    TimeInForce, Timestamp, UserDefinition, UserName,
+    AccountId, Body, Capacities, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId,
+    LoginRequest, NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role, SessionId, Side,
+    Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
 /// Sessions of such an exchange where their number is not what is measured; they are numbered from 1.
@@ -47,7 +47,15 @@ pub(crate) fn filled(orders: u32, instruments: u32, sessions: u32) -> Result<Exc
         };
         exchange.apply(&command, &mut Mute);
     };
-    apply(0, 0, Body::SetCapacities(Capacities { orders: ORDERS_MAX, sessions: sessions + 1, ..Capacities::default() }));
+    apply(
+        0,
+        0,
+        Body::SetCapacities(Capacities {
+            orders: ORDERS_MAX,
+            sessions: sessions + 1,
+            ..Capacities::default()
+        }),
+    );
     for session in 1..=sessions {
         apply(0, 0, Body::PutUser(user(session)?));
         apply(session, 0, Body::Login(LoginRequest { trading_day: None }));

@@ -23,14 +23,26 @@ pub(crate) fn run(table: &mut Table, folder: &Path, quick: bool, plots: Option<&
     let seconds = if quick { "2" } else { "10" };
     let server = Server::start(&folder.join("latency"))?;
     let window = (WINDOW / 4).to_string();
-    let flat_out =
-        server.load(&["--connections", SHARED_AMONG, "--window", &window, "--seconds", seconds, "--warm-up", "1"])?;
+    let flat_out = server.load(&[
+        "--connections",
+        SHARED_AMONG,
+        "--window",
+        &window,
+        "--seconds",
+        seconds,
+        "--warm-up",
+        "1",
+    ])?;
     let most = rate_of(&flat_out)?;
     table.push(Row::new("latency/most", most, "orders/s").note(conditions(&flat_out)));
     let percents = if quick { &[10, 40][..] } else { &PERCENTS };
     let rates: Vec<u64> = percents.iter().map(|percent| (most as u64 * percent / 100).max(1)).collect();
     let x = Axis { label: "orders a second", from: rates[0] as f64, to: rates[rates.len() - 1] as f64 };
-    let mut plot = Plot::new("Latency of a durable acknowledgement over TCP loopback, client on the same two cores", x, "us");
+    let mut plot = Plot::new(
+        "Latency of a durable acknowledgement over TCP loopback, client on the same two cores",
+        x,
+        "us",
+    );
     let mut lines = PERCENTILES.map(|_| Vec::new());
     for (percent, rate) in percents.iter().zip(&rates) {
         let result = server.load(&[
@@ -57,7 +69,8 @@ pub(crate) fn run(table: &mut Table, folder: &Path, quick: bool, plots: Option<&
     let Some(plots) = plots else { return Ok(()) };
     plot.write(&plots.join("latency.svg"))?;
     let x = Axis { label: "connections", from: 1.0, to: rates[rates.len() - 1].0 };
-    let mut plot = Plot::new("Durable orders a second over TCP loopback, client on the same two cores", x, "orders/s");
+    let mut plot =
+        Plot::new("Durable orders a second over TCP loopback, client on the same two cores", x, "orders/s");
     plot.line("flat out", rates);
     plot.write(&plots.join("connections.svg"))
 }

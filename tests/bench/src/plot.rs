@@ -45,7 +45,8 @@ impl Plot {
 
     /// Writes the file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let values = || self.lines.iter().flat_map(|(_, points)| points).map(|point| point.1).filter(|y| *y > 0.0);
+        let values =
+            || self.lines.iter().flat_map(|(_, points)| points).map(|point| point.1).filter(|y| *y > 0.0);
         let (low, high) = values().fold((f64::MAX, 0.0_f64), |(low, high), y| (low.min(y), high.max(y)));
         if high == 0.0 {
             return Err(format!("{}: nothing to draw", path.display()).into());
@@ -62,6 +63,7 @@ impl Plot {
             .configure_mesh()
             .x_desc(self.x.label)
             .y_desc(self.y)
+            .light_line_style(TRANSPARENT)
             .label_style(FONT)
             .x_label_formatter(&|x| short(*x))
             .y_label_formatter(&|y| short(*y))
