@@ -25,6 +25,16 @@ impl fmt::Display for Mismatch {
     }
 }
 
+/// How a command comes to the venue.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Plain,
+    /// With a text in its frame that says why.
+    Because(&'a str),
+    /// Its operators had the frame of this hash skipped.
+    Skipped([u8; 32]),
+}
+
 /// Engine and oracle.
 #[derive(Debug)]
 pub struct Duel {
@@ -67,6 +77,11 @@ impl Duel {
     /// # Errors
     /// What differs in events, sessions, timers or counts.
     pub fn step(&mut self, command: &Command) -> Result<&[Output], Mismatch> {
+        let command = self.with_checkpoint(command);
+        self.replay(&command)
+    }
+
+    fn with_checkpoint(&self, command: &Command) -> Command {
         let mut command = *command;
         if let Body::Tick(tick) = &mut command.body {
             let last = self.exchange.checkpoint();
@@ -75,7 +90,15 @@ impl Duel {
                 checkpoint_hash: last.map_or(0, |checkpoint| checkpoint.running_hash),
             };
         }
-        self.replay(&command)
+        command
+    }
+
+    /// Applies a command whose frame carries a text that says why.
+    ///
+    /// # Errors
+    /// What differs in events, sessions, timers or counts, or that such a text doesn't go with the command.
+    pub fn step_because(&mut self, command: &Command, why: &str) -> Result<&[Output], Mismatch> {
+        self.take(command, Way::Because(why))
     }
 
     /// Applies a command of a journal to both, as it is. It goes through its frame, as all commands do.
@@ -83,7 +106,7 @@ impl Duel {
     /// # Errors
     /// What differs in events, sessions, timers or counts, or from a checkpoint that a tick carries.
     pub fn replay(&mut self, command: &Command) -> Result<&[Output], Mismatch> {
-        self.take(command, None)
+        self.take(command, Way::Plain)
     }
 
     /// Has both pass over a command that its operators had skipped.
@@ -91,18 +114,29 @@ impl Duel {
     /// # Errors
     /// What differs in events, sessions, timers or counts.
     pub fn skip(&mut self, command: &Command, frame_hash: [u8; 32]) -> Result<&[Output], Mismatch> {
-        self.take(command, Some(frame_hash))
+        self.take(command, Way::Skipped(frame_hash))
     }
 
-    fn take(&mut self, command: &Command, skipped: Option<[u8; 32]>) -> Result<&[Output], Mismatch> {
+    fn take(&mut self, command: &Command, way: Way<'_>) -> Result<&[Output], Mismatch> {
         let step = self.steps;
         self.steps += 1;
-        self.apply(command, skipped).map_err(|what| Mismatch { step, what })?;
+        self.apply(command, way).map_err(|what| Mismatch { step, what })?;
         Ok(&self.outputs)
     }
 
-    fn apply(&mut self, command: &Command, skipped: Option<[u8; 32]>) -> Result<(), String> {
-        if let Some(frame) = command.encode() {
+    fn apply(&mut self, command: &Command, way: Way<'_>) -> Result<(), String> {
+        let frame = match way {
+            Way::Because(why) => {
+                let frame =
+                    command.encode_because(why).ok_or_else(|| format!("no {why:?} goes with this"))?;
+                if Command::why(frame.as_bytes()) != Some(why) {
+                    return Err(format!("{why:?} is not read back"));
+                }
+                Some(frame)
+            }
+            Way::Plain | Way::Skipped(_) => command.encode(),
+        };
+        if let Some(frame) = frame {
             let decoded = Command::decode(frame.as_bytes());
             if decoded != *command {
                 return Err(format!("decoded {decoded:?} from the frame of {command:?}"));
@@ -111,12 +145,12 @@ impl Duel {
         self.outputs.clear();
         let before = self.exchange.log_time();
         self.exchange.prefetch(command);
-        let expected = match skipped {
-            None => {
+        let expected = match way {
+            Way::Plain | Way::Because(_) => {
                 self.exchange.apply(command, &mut self.outputs);
                 self.oracle.apply(command)
             }
-            Some(frame_hash) => {
+            Way::Skipped(frame_hash) => {
                 self.exchange.skip(command, frame_hash, &mut self.outputs);
                 self.oracle.skip(command, frame_hash)
             }

@@ -10,6 +10,9 @@ use super::words::parse;
 use super::world::World;
 use crate::duel::Duel;
 
+/// Hash by which a frame that is skipped was ordered: any will do.
+const FRAME_HASH: [u8; 32] = [7; 32];
+
 /// What a scenario begins with that doesn't begin with the rules of version 1.
 const NEWEST_RULES: &str = "rulebook 2";
 
@@ -135,10 +138,17 @@ impl Stage {
 
     /// What happens when a step is done so many times, with every check of the duel.
     pub(super) fn events(&mut self, text: &str, times: usize) -> Result<Vec<Facts>, String> {
+        let (skips, text) = text.strip_prefix("skip ").map_or((false, text), |step| (true, step.trim()));
+        let (text, why) = text.split_once(" why=").map_or((text, None), |(step, why)| (step, Some(why)));
         let mut events: Vec<Facts> = Vec::new();
         for _ in 0..times {
             for command in self.world.commands(text)? {
-                let outputs = self.duel.step(&command).map_err(|mismatch| mismatch.what)?;
+                let stepped = match why {
+                    _ if skips => self.duel.skip(&command, FRAME_HASH),
+                    Some(why) => self.duel.step_because(&command, why),
+                    None => self.duel.step(&command),
+                };
+                let outputs = stepped.map_err(|mismatch| mismatch.what)?;
                 let mut named = None;
                 for output in outputs {
                     if let Event::Named(name) = output.event {

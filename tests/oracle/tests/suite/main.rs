@@ -1,5 +1,6 @@
 //! Scenarios and random streams.
 
+mod cascade;
 mod faults;
 mod language;
 mod reach;

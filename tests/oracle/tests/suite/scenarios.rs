@@ -65,10 +65,10 @@ fn every_value_of_the_rules_is_expected_of_some_scenario() {
         let lines = lines.iter().filter(|line| line.starts_with(' ') == expected);
         lines.flat_map(|line| line.split([' ', '=', '@', ':', '+', '-'])).collect()
     };
-    // A breach and a skip can't be made by a command, and a million accounts are more than a scenario has.
+    // A breach can't be made by a command, and a million accounts are more than a scenario has.
     check_all_found!(
         &words(true),
-        RejectReason except [RejectReason::InstrumentStopped, RejectReason::AccountsFull, RejectReason::Skipped],
+        RejectReason except [RejectReason::InstrumentStopped, RejectReason::AccountsFull],
         CancelReason except [],
         ExpireReason except [],
         RestateReason except [],
@@ -116,6 +116,8 @@ fn what_does_not_come_true_is_told_with_its_line() {
     check("eve: new 2 buy 0@99\n", 5, "nobody is named");
     check("bob: new 2 buy 1@99 postonly\n", 5, "means nothing");
     check("bob: cancel 9\n", 5, "no order is labelled");
+    check("bob: new 2 buy 1@99 why=greed\n", 5, "no \"greed\" goes with this");
+    check("skip bob: new 2 buy 5@100\n  bob accepted 2\n", 5, "got venue skipped");
     check("  bob accepted 2\n", 4, "expected bob accepted");
     check_fails("instrument X\n", 1, "title");
     check_fails("  nothing\n", 1, "without a step");
