@@ -40,8 +40,8 @@ impl Oracle {
         for (side, quotes) in [(Side::Buy, &quote.bids), (Side::Sell, &quote.asks)] {
             let Some(quotes) = quotes else { continue };
             let old = self.quotes_of(command, quote, side);
-            let ids = first_id..;
-            first_id += quotes.entries().len() as u64;
+            let ids = first_id..=u64::MAX;
+            first_id = first_id.saturating_add(quotes.entries().len() as u64);
             let entries = if meets {
                 Err(RejectReason::QuoteInvalid)
             } else {
@@ -121,7 +121,7 @@ impl Oracle {
         command: &Command,
         quote: &MassQuote,
         (side, quotes): (Side, &QuoteSide),
-        (ids, fees): (std::ops::RangeFrom<u64>, Option<Fees>),
+        (ids, fees): (std::ops::RangeInclusive<u64>, Option<Fees>),
         (old, accepted): (&[OrderId], &Supposed),
     ) -> Result<Vec<(NewOrder, Order)>, RejectReason> {
         let it = &self.instruments[&quote.instrument];

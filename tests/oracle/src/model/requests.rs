@@ -56,9 +56,9 @@ impl Oracle {
             Body::MassQuote(quote) => quotes::entries(quote).saturating_sub(1),
             _ => 0,
         };
-        let last = command.request_id.0.checked_add(further).ok_or(RejectReason::IdNotRising)?;
-        session.highest_request_id = RequestId(last);
-        Ok(())
+        let last = command.request_id.0.checked_add(further);
+        session.highest_request_id = last.map_or(command.request_id, RequestId);
+        last.map(|_| ()).ok_or(RejectReason::IdNotRising)
     }
 
     fn answer(&mut self, command: &Command) -> Result<(), RejectReason> {

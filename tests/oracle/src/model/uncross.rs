@@ -115,11 +115,12 @@ impl Oracle {
             }
             let plan = self.uncross_price(id);
             let surplus = plan.map_or(0, |plan| plan.surplus);
+            let told = |quantity: u128| u64::try_from(quantity).unwrap_or(u64::MAX).into();
             let now = Indicative {
                 instrument: id,
                 price: plan.map(|plan| plan.price),
-                quantity: (plan.map_or(0, |plan| plan.quantity) as u64).into(),
-                surplus: u64::try_from(surplus.unsigned_abs()).unwrap_or(u64::MAX).into(),
+                quantity: told(plan.map_or(0, |plan| plan.quantity)),
+                surplus: told(surplus.unsigned_abs()),
                 surplus_side: match surplus {
                     0 => None,
                     1.. => Some(Side::Buy),
