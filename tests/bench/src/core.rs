@@ -1,5 +1,4 @@
-//! The matching core, without I/O: `logic/*` is `Exchange::apply` with sessions, duplicate check and running hash; in
-//! `core/*` every event is handed over the product's output ring to another thread, which digests it.
+//! The business logic without I/O: `logic/*` is `Exchange::apply` with sessions, duplicate check and running hash.
 
 use std::time::Instant;
 
@@ -7,16 +6,12 @@ use exchange::{EventSink, Exchange};
 use protocol::{
     Body, CancelOrder, Capacities, ClientOrderId, Command, ConnectionId, Credential, InstrumentDefinition,
     InstrumentId, LoginRequest, NewOrder, OrderFlags, OrderKey, OrderType, Output, Price, Quantity,
-    ReplaceOrder, RequestId, Role, SessionId, StreamHash, Symbol, TimeInForce, Timestamp, UserDefinition,
-    UserName,
+    ReplaceOrder, RequestId, Role, SessionId, Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
 };
-use ring::Polled;
 
 use crate::table::{Row, Table};
 use crate::workload::{Message, Scenario, digest, generate};
 
-/// Events that the output ring holds in these rows.
-const RING_EVENTS: usize = 1 << 14;
 /// The session that sends.
 pub(crate) const SESSION: SessionId = SessionId(1);
 /// Its connection.
@@ -26,30 +21,15 @@ pub(crate) const INSTRUMENT: InstrumentId = InstrumentId(1);
 
 /// Runs the rows of all five scenarios with `orders` new orders each.
 pub(crate) fn run(table: &mut Table, orders: u64, seed: u64) {
-    let mut worst = [f64::INFINITY; 2];
+    let mut worst = f64::INFINITY;
     for scenario in Scenario::ALL {
         let messages = generate(scenario, orders, seed);
         let note = format!("{} messages, input digest {:016x}", messages.len(), digest(&messages));
-        let logic = logic(&messages);
-        let core = core(&messages);
-        assert_eq!(logic.hash, core.hash, "both ways emit the same events");
-        worst[0] = worst[0].min(logic.rate);
-        worst[1] = worst[1].min(core.rate);
-        table.push(Row::new(format!("logic/{}", scenario.name()), logic.rate, "commands/s").note(note));
-        table.push(
-            Row::new(format!("core/{}", scenario.name()), core.rate, "messages/s")
-                .against("logic on one thread", logic.rate)
-                .note(format!("{} events handed over", core.events)),
-        );
+        let rate = logic(&messages);
+        worst = worst.min(rate);
+        table.push(Row::new(format!("logic/{}", scenario.name()), rate, "commands/s").note(note));
     }
-    table.push(Row::new("logic/worst", worst[0], "commands/s").against("15 M/s aimed at", 15e6));
-    table.push(Row::new("core/worst", worst[1], "messages/s").against("60 M/s aimed at", 60e6));
-}
-
-struct Measured {
-    rate: f64,
-    events: u64,
-    hash: u64,
+    table.push(Row::new("logic/worst", worst, "commands/s").against("15 M/s aimed at", 15e6));
 }
 
 /// Counts events; the exchange hashes them itself.
@@ -61,78 +41,14 @@ impl EventSink for Counting {
     }
 }
 
-fn logic(messages: &[Message]) -> Measured {
+fn logic(messages: &[Message]) -> f64 {
     let mut exchange = prepared();
     let mut sink = Counting(0);
     let started = Instant::now();
     for (at, message) in messages.iter().enumerate() {
         exchange.apply(&command(message, at as u64 + 1), &mut sink);
     }
-    let rate = messages.len() as f64 / started.elapsed().as_secs_f64();
-    Measured { rate, events: sink.0, hash: exchange.running_hash() }
-}
-
-/// Events handed over at once, as the logic stage does it.
-const CHUNK_EVENTS: usize = 256;
-
-/// Hands every event over the output ring in chunks; waits, spinning, where it is full.
-struct Handing {
-    ring: ring::OutputPublisher<Output>,
-    staged: Vec<Output>,
-    events: u64,
-}
-
-impl Handing {
-    fn flush(&mut self) {
-        let mut sent = 0;
-        while sent < self.staged.len() {
-            sent += self.ring.publish_some(&self.staged[sent..]);
-        }
-        self.staged.clear();
-    }
-}
-
-impl EventSink for Handing {
-    fn emit(&mut self, output: Output) {
-        self.staged.push(output);
-        self.events += 1;
-        if self.staged.len() >= CHUNK_EVENTS {
-            self.flush();
-        }
-    }
-}
-
-fn core(messages: &[Message]) -> Measured {
-    let mut exchange = prepared();
-    let (publisher, [mut poller]) =
-        ring::output_ring::<Output, 1>(RING_EVENTS).expect("the size is a power of two");
-    let reader = std::thread::spawn(move || {
-        let mut digest = StreamHash::default();
-        loop {
-            match poller.poll(RING_EVENTS, |output, _| digest.pair(output.sequence.0, kind_of(output))) {
-                Polled::Work(_) => {}
-                Polled::Idle => std::hint::spin_loop(),
-                Polled::Shutdown => return digest.value(),
-            }
-        }
-    });
-    let mut sink = Handing { ring: publisher, staged: Vec::with_capacity(CHUNK_EVENTS), events: 0 };
-    let started = Instant::now();
-    for (at, message) in messages.iter().enumerate() {
-        exchange.apply(&command(message, at as u64 + 1), &mut sink);
-    }
-    sink.flush();
-    let events = sink.events;
-    drop(sink);
-    let read = reader.join().expect("the reader does not panic");
-    let rate = messages.len() as f64 / started.elapsed().as_secs_f64();
-    assert_ne!(read, StreamHash::default().value(), "the reader saw events");
-    Measured { rate, events, hash: exchange.running_hash() }
-}
-
-/// A word that depends on what the event is about.
-fn kind_of(output: &Output) -> u64 {
-    output.event.recipient().map_or(0, |to| to.number.0)
+    messages.len() as f64 / started.elapsed().as_secs_f64()
 }
 
 /// An exchange with one instrument and one logged-in session.

@@ -10,6 +10,7 @@ mod engine;
 mod full;
 mod latency;
 mod machine;
+mod matching;
 mod plot;
 mod scale;
 mod storage;
@@ -77,7 +78,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         machine::measure(&mut table, folder.path())?;
     }
     if wanted(Group::Core) {
-        core::run(&mut table, if args.quick { 200_000 } else { 1_000_000 }, args.seed);
+        let orders = if args.quick { 200_000 } else { 1_000_000 };
+        core::run(&mut table, orders, args.seed);
+        matching::run(&mut table, orders, args.seed);
     }
     if wanted(Group::Pipeline) {
         engine::run(&mut table, folder.path(), if args.quick { 500_000 } else { 5_000_000 }, args.seed)?;

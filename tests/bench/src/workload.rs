@@ -46,9 +46,9 @@ impl Scenario {
         match self {
             Self::FixedMid => (1.0, 0.0),
             Self::NormalDay => (1.0, 0.01),
-            Self::Swing25 => (1.25, 0.10),
-            Self::Swing40 => (0.60, 0.15),
-            Self::Crash60 => (0.40, 0.20),
+            Self::Swing25 => (1.25, 0.01),
+            Self::Swing40 => (0.60, 0.01),
+            Self::Crash60 => (0.40, 0.01),
         }
     }
 }
