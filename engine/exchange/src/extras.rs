@@ -67,6 +67,11 @@ pub(crate) struct Extra {
 }
 
 impl Extra {
+    /// Whether the order's price follows the instrument's: it is pegged, or a trail that was not triggered.
+    pub(crate) fn follows(&self) -> bool {
+        self.terms.peg().is_some() || self.terms.trail().is_some() && self.stop_price.is_some()
+    }
+
     /// Of an order that has none of it yet.
     pub(crate) fn new(terms: Terms, order_type: OrderType, limit: Option<Price>) -> Self {
         Self {

@@ -16,7 +16,7 @@ use crate::outbox::{EventSink, Outbox};
 use crate::risk::{Intent, Needs};
 use crate::stops::trailed;
 use crate::tracking::Tracked;
-use crate::waiting::at;
+use crate::waiting::{FOLLOWING_MAX, at};
 
 /// What the checks of a new order found out.
 struct Checked {
@@ -114,6 +114,7 @@ impl Exchange {
             .stop_price
             .is_none_or(|stop| self.is_continuous(place) && self.triggers(place, order.side, stop));
         let waits = !triggers || parent.is_some() || is_early;
+        self.check_following(place, order)?;
         self.check_room(request.session, order, place, (&checked, waits))?;
         Ok(checked)
     }
@@ -247,6 +248,14 @@ impl Exchange {
             },
             _ => rests_at.map_or(Needs::Nothing, Needs::Price),
         }
+    }
+
+    /// There is room for one more order that follows the instrument's prices, if it does.
+    fn check_following(&self, place: u32, order: &NewOrder) -> Result<(), RejectReason> {
+        let special = self.instruments.get(place).special.as_ref();
+        let is_full = special.is_some_and(|special| special.waiting.following >= FOLLOWING_MAX);
+        let follows = order.terms.peg().is_some() || order.terms.trail().is_some();
+        if is_full && follows { Err(RejectReason::FollowingFull) } else { Ok(()) }
     }
 
     /// There is room for an order that would rest or wait without trading.

@@ -50,6 +50,7 @@ impl Exchange {
         if extra.terms.peg().is_some() {
             waiting.pegs.insert(id, handle);
         }
+        waiting.following += u32::from(extra.follows());
         if let Some(number) = extra.terms.oco() {
             self.groups.join(order.session, number, handle);
         }
@@ -60,7 +61,7 @@ impl Exchange {
         let order = *self.orders.arena.get(handle);
         let Some(extra) = self.orders.extra(handle) else { return };
         let (listed_at, quote) = (extra.listed_at, extra.quote);
-        let (peg, oco) = (extra.terms.peg(), extra.terms.oco());
+        let (peg, oco, follows) = (extra.terms.peg(), extra.terms.oco(), extra.follows());
         let waiting = &mut self.instruments.get_mut(order.instrument).special_mut().waiting;
         let id = order.order_id.0;
         waiting.live.swap_remove(listed_at as usize);
@@ -72,6 +73,7 @@ impl Exchange {
         if peg.is_some() {
             waiting.pegs.remove(&id);
         }
+        waiting.following -= u32::from(follows);
         if quote {
             waiting.remove_quote(order.session, order.side, id);
         }

@@ -240,8 +240,10 @@ impl Exchange {
     pub(crate) fn clear_schedule(&mut self, id: InstrumentId) -> Result<bool, RejectReason> {
         let place = self.instruments.place(id).ok_or(RejectReason::UnknownInstrument)?;
         let Some(special) = &mut self.instruments.get_mut(place).special else { return Ok(false) };
-        let had = !special.schedule.changes.is_empty();
-        special.schedule.changes.clear();
+        let before = special.schedule.changes.len();
+        // The time of a delayed one has come: what is scheduled next would not bring it again.
+        special.schedule.changes.retain(|_, change| change.delayed);
+        let had = special.schedule.changes.len() < before;
         if had {
             self.arm(place);
         }

@@ -107,9 +107,11 @@ impl Exchange {
     /// A stop is none any more, and its owner hears why.
     pub(crate) fn tell_trigger<S: EventSink>(&mut self, handle: Handle, out: &mut Outbox<'_, S>) {
         let Some(extra) = self.orders.extra_mut(handle) else { return };
+        let follows = extra.follows();
         let Some(stop_price) = extra.stop_price.take() else { return };
         let price = extra.limit;
         let order = *self.orders.arena.get(handle);
+        self.waiting_mut(order.instrument).following -= u32::from(follows);
         out.emit(Event::Triggered(Triggered {
             to: self.sessions.report(order.session),
             order_id: order.order_id,

@@ -8,6 +8,9 @@ use protocol::{Price, Side};
 
 use crate::arena::Handle;
 
+/// Most orders of an instrument that follow its prices: all of them may have to be looked at within one command.
+pub(crate) const FOLLOWING_MAX: u32 = 1_000;
+
 /// Orders by order id.
 pub(crate) type ById = BTreeMap<u64, Handle>;
 
@@ -24,6 +27,8 @@ pub(crate) struct Waiting {
     pub(crate) ready: ById,
     /// Stops that follow the trigger; they are in `stops` too.
     pub(crate) trails: ById,
+    /// Orders that follow the instrument's prices, wherever they are: at most [`FOLLOWING_MAX`] come in.
+    pub(crate) following: u32,
     /// Stops by side, by a key that is lower for those that trigger earlier, then by order id.
     stops: [BTreeMap<(i64, u64), Handle>; 2],
     /// Quotes by session's place, side and order id.

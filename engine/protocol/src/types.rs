@@ -412,6 +412,8 @@ wire_enum!(
         UnknownCurrency = 67 => "unknown_currency",
         /// The currency, account or user belongs to something else for good.
         AccountExists = 68 => "account_exists",
+        /// As many orders of the instrument follow its prices, pegged or trailing, as can.
+        FollowingFull = 69 => "following_full",
         /// The operators ordered the request to be skipped, since applying it ended the engine.
         Skipped = 120 => "skipped",
     }

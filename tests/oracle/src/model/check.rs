@@ -12,6 +12,8 @@ use super::{Fault, Oracle};
 
 /// Most live orders of a group, and most children of an order.
 const GROUP_MAX: usize = 16;
+/// Rule 24.
+const FOLLOWING_MAX: usize = 1_000;
 
 impl Oracle {
     pub(super) fn new_order(&mut self, command: &Command, new: &NewOrder) -> Result<(), RejectReason> {
@@ -33,6 +35,7 @@ impl Oracle {
         let slid = self.check_post_only(&mut order)?;
         self.begin_trail(&mut order)?;
         self.check_risk(&order, None, &Supposed::default())?;
+        self.check_following(&order)?;
         self.check_room(&order, &Supposed::default(), true)?;
         self.remember_order(&order);
         let id = self.admit(order);
@@ -244,6 +247,15 @@ impl Oracle {
             order.stop_price = Some(trail(order.side, trigger, distance));
         }
         Ok(())
+    }
+
+    /// Line 10 of rule 7: pegs, and trails that were not triggered.
+    fn check_following(&self, order: &Order) -> Result<(), RejectReason> {
+        let follows = |order: &Order| {
+            order.terms.peg().is_some() || order.terms.trail().is_some() && order.stop_price.is_some()
+        };
+        let live = || self.followed_in(order.instrument).into_iter().filter(follows).count();
+        if follows(order) && live() >= FOLLOWING_MAX { Err(RejectReason::FollowingFull) } else { Ok(()) }
     }
 
     /// Line 10 of rule 7: rule 16. `supposed` are gone orders whose room it may take.

@@ -67,7 +67,7 @@ impl Oracle {
         did
     }
 
-    fn followed_in(&self, instrument: InstrumentId) -> Vec<Order> {
+    pub(super) fn followed_in(&self, instrument: InstrumentId) -> Vec<Order> {
         self.followed
             .range((instrument, OrderId(0))..=(instrument, OrderId(u64::MAX)))
             .map(|(_, id)| *self.order(*id))

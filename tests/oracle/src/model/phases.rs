@@ -202,6 +202,8 @@ impl Oracle {
 
     pub(super) fn clear_schedule(&mut self, id: InstrumentId) -> Changed {
         let it = self.instruments.get_mut(&id).ok_or(RejectReason::UnknownInstrument)?;
-        Ok(!std::mem::take(&mut it.schedule).is_empty())
+        let before = it.schedule.len();
+        it.schedule.retain(|_, change| change.delayed);
+        Ok(it.schedule.len() < before)
     }
 }
