@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use client::{Client, ClientConfig, ClientEvent, Outcome, Password};
+use client::{Client, ClientConfig, ClientEvent, Outcome, Password, SubmitError};
 use protocol::{Body, Report, RequestId, UserName};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -376,6 +376,22 @@ impl Trader {
         let (id, outcome, _) = self.ask(body);
         assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
         id
+    }
+
+    /// Sends the same request so many times, as many at once as may be, and waits for all outcomes.
+    #[track_caller]
+    pub(crate) fn flood(&mut self, body: Body, count: u64) {
+        let (mut sent, mut answered) = (0, 0);
+        while answered < count {
+            while sent < count {
+                match self.0.submit(body) {
+                    Ok(_) => sent += 1,
+                    Err(SubmitError::WindowFull) => break,
+                    Err(error) => panic!("the request is not taken: {error}"),
+                }
+            }
+            answered += u64::from(matches!(self.event(), ClientEvent::Outcome(..)));
+        }
     }
 
     /// The reports up to number `last`.

@@ -210,18 +210,7 @@ fn half_frames(to: SocketAddr, password: &str) {
 
 /// Waits until a session whose connection was cut off can be had again.
 fn wait_until_free(to: SocketAddr, password: &str) {
-    wait_for("a session to be free again", || {
-        let mut raw = Raw::connect_from(NOISE, to).expect("connected");
-        raw.send(&login("demo2", password, "", 0)).expect("sent");
-        match raw.next() {
-            Some(Said::Accepted(_)) => {
-                leave(raw);
-                Some(())
-            }
-            Some(Said::Rejected('S')) => None,
-            other => panic!("the login got {other:?}"),
-        }
-    });
+    leave(wait_for("a session to be free again", || Raw::try_login_from(NOISE, to, "demo2", password)));
 }
 
 /// Logins with numbers and days that are not there, and packets that are out of order.

@@ -13,6 +13,7 @@ mod full_disk;
 mod harness;
 mod hostile;
 mod network;
+mod observers;
 mod partitions;
 mod poison;
 mod recovery;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{PATIENCE, Venue, WHOLE_HISTORY, ringpit};
+use crate::harness::{PATIENCE, Venue, WHOLE_HISTORY, ringpit, wait_for};
 use crate::tool::{Done, Job};
 
 const INSTRUMENTS: &str =
@@ -111,6 +111,8 @@ fn set_up(venue: &Venue) {
     }
     has(&venue.refused("withdraw 200 XAU 51"), &["insufficient_funds"]);
     has(&venue.refused("currency USD --scale 3"), &["account_exists"]);
+    has(&venue.refused("deposit 100 USD 5"), &["USD has another number of decimals than --scale 0"]);
+    has(&venue.refused("deposit 100 USDX 5"), &["unknown_currency"]);
 }
 
 /// An iceberg, fees, limits, a stop, and a future.
@@ -135,6 +137,14 @@ fn trade_both(venue: &Venue) {
 
     has(&venue.trade("demo2", "sell 2 FUTURE @ 500 account=200\n"), &["accepted 3"]);
     has(&venue.trade("demo", "buy 2 FUTURE @ 500 account=100\n"), &["position 2 FUTURE"]);
+    // Far beyond what the seller has.
+    venue.ctl("set-price FUTURE mark 100000");
+    wait_for("the margin call in the log", || {
+        let log = venue.log();
+        log.lines()
+            .find(|line| line.contains("below its maintenance margin") && line.contains("200"))
+            .map(|_| ())
+    });
     venue.ctl("set-price FUTURE mark 510");
     let state = venue.ctl("instrument FUTURE")["answers"][0].clone();
     assert_eq!((&state["open_interest"], &state["mark_price"]), (&Value::from("2"), &Value::from("510")));

@@ -26,6 +26,8 @@ pub(crate) enum Said {
     Report(u64),
     /// A message was refused.
     Refused(RefuseReason),
+    /// A drop copy, by its report's number; `None`: all that there are were sent.
+    Copy(Option<u64>),
     /// `Z`.
     EndOfSession,
     /// Any other unnumbered message.
@@ -73,6 +75,18 @@ impl Raw {
         raw.send(&login(user, password, session, next)).expect("sent");
         match raw.next() {
             Some(Said::Accepted(_)) => raw,
+            other => panic!("the login of {user} got {other:?}"),
+        }
+    }
+
+    /// Logs in from 127.0.0.`host` to hear what is new; `None` while an earlier connection of the session is there.
+    #[track_caller]
+    pub(crate) fn try_login_from(host: u8, to: SocketAddr, user: &str, password: &str) -> Option<Self> {
+        let mut raw = Self::connect_from(host, to).expect("the server takes connections");
+        raw.send(&login(user, password, "", 0)).expect("sent");
+        match raw.next() {
+            Some(Said::Accepted(_)) => Some(raw),
+            Some(Said::Rejected('S')) => None,
             other => panic!("the login of {user} got {other:?}"),
         }
     }
@@ -166,15 +180,19 @@ fn said(packet: &Packet<'_>) -> Option<Said> {
         Packet::LoginRejected(reason) => Said::Rejected(char::from(*reason)),
         Packet::Debug(text) => Said::Fact(String::from_utf8_lossy(text).into_owned()),
         Packet::Sequenced(frame) => {
-            let report = Report::decode(frame).expect("a report decodes");
-            Said::Report(report.output.event.recipient().expect("a report has a number").number.0)
+            Said::Report(number_of(&Report::decode(frame).expect("a report decodes")))
         }
         Packet::Unsequenced(frame) => match Unsequenced::decode(frame).expect("an answer decodes") {
             Unsequenced::Refused(refused) => Said::Refused(refused.reason),
+            Unsequenced::DropCopy(copy) => Said::Copy(copy.report.as_ref().map(number_of)),
             _ => Said::Other,
         },
         Packet::EndOfSession => Said::EndOfSession,
         Packet::ServerHeartbeat => return None,
         other => panic!("a server must not send {other:?}"),
     })
+}
+
+fn number_of(report: &Report) -> u64 {
+    report.output.event.recipient().expect("a report has a number").number.0
 }

@@ -1,10 +1,11 @@
-//! The metrics stage: counts what comes out of the engine. It must not take part in anything else.
+//! The metrics stage: counts what comes out of the engine, and logs margin calls, which no session is told of. It must not
+//! take part in anything else.
 
 use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use protocol::{Event, Output, RejectReason, Sequence, Timestamp};
+use protocol::{Event, MarginCall, Output, RejectReason, Sequence, Timestamp};
 use ring::{OutputPoller, Polled, Stage, Work};
 
 use super::STEP_EVENTS_MAX;
@@ -50,6 +51,9 @@ const KINDS: [&str; 33] = [
 ];
 /// The kind without a place in `KINDS`: checkpoints are the engine's own.
 const CHECKPOINT: usize = KINDS.len();
+
+/// Margin calls of one frame that are logged one by one: a mark price may call a million accounts.
+const CALLS_LOGGED_MAX: u32 = 100;
 
 /// Room for every byte that a reject reason can have.
 const REASONS: usize = 128;
@@ -165,10 +169,40 @@ pub(crate) struct MetricsStage {
     poller: OutputPoller<Output>,
     metrics: Arc<EventMetrics>,
     counts: Counts,
+    calls: CallLog,
     /// The last frame seen.
     sequence: Sequence,
     clock: Clock,
     control: Arc<Control>,
+}
+
+/// The margin calls of a frame, as they go into the log.
+#[derive(Debug, Default)]
+struct CallLog {
+    sequence: Sequence,
+    calls: u32,
+}
+
+impl CallLog {
+    fn take(&mut self, sequence: Sequence, call: &MarginCall) {
+        if sequence != self.sequence {
+            *self = Self { sequence, calls: 0 };
+        }
+        self.calls += 1;
+        if self.calls <= CALLS_LOGGED_MAX {
+            tracing::warn!(
+                account = call.account.0,
+                currency = %call.currency,
+                equity = %call.equity,
+                maintenance = %call.maintenance,
+                "an account is below its maintenance margin"
+            );
+        } else if self.calls == CALLS_LOGGED_MAX + 1 {
+            tracing::warn!(
+                "more accounts are below their maintenance margin: `ringpit ctl account` shows each"
+            );
+        }
+    }
 }
 
 impl MetricsStage {
@@ -179,7 +213,7 @@ impl MetricsStage {
         control: Arc<Control>,
     ) -> Self {
         let counts = Counts { kinds: [0; CHECKPOINT + 1], reasons: [0; REASONS] };
-        Self { poller, metrics, counts, sequence: Sequence(0), clock, control }
+        Self { poller, metrics, counts, calls: CallLog::default(), sequence: Sequence(0), clock, control }
     }
 }
 
@@ -192,7 +226,7 @@ impl Stage for MetricsStage {
         if self.control.is_at_least(Course::Abandoned) {
             return Work::Finished;
         }
-        let Self { poller, metrics, counts, sequence, clock, .. } = self;
+        let Self { poller, metrics, counts, calls, sequence, clock, .. } = self;
         // One reading a step: what a step takes is too short to matter.
         let mut now = None;
         let polled = poller.poll(STEP_EVENTS_MAX, |output, last| {
@@ -203,6 +237,9 @@ impl Stage for MetricsStage {
                 && let Some(count) = counts.reasons.get_mut(usize::from(rejected.reason.to_byte()))
             {
                 *count += 1;
+            }
+            if let Event::MarginCall(call) = &output.event {
+                calls.take(output.sequence, call);
             }
             if output.sequence != *sequence {
                 *sequence = output.sequence;

@@ -120,6 +120,8 @@ enum Prepared<'a> {
     Of(&'a str, OfInstrument<'a>),
     Limits(&'a accounts::LimitsArgs),
     Fees(&'a accounts::FeesArgs),
+    /// The sign is 1 for a deposit and -1 for a withdrawal.
+    Transfer(&'a accounts::TransferArgs, i128),
     Calendar(calendar::Expanded),
 }
 
@@ -137,6 +139,10 @@ fn bodies(prepared: Prepared<'_>, client: &mut Client) -> Result<Vec<Body>, Comm
         Prepared::Of(symbol, body) => vec![body(&connect::instrument(client, symbol)?)?],
         Prepared::Limits(args) => vec![args.body(client)?],
         Prepared::Fees(args) => vec![args.body(client)?],
+        Prepared::Transfer(args, sign) => {
+            args.check_scale(client)?;
+            vec![args.body(sign)?]
+        }
         Prepared::Calendar(expanded) => {
             let mut bodies = Vec::new();
             for (symbol, phases) in &expanded {
@@ -217,8 +223,8 @@ fn prepare_for_account(action: &Action) -> Result<Prepared<'_>, CommandError> {
         Action::Limits(args) => Ok(Prepared::Limits(args)),
         Action::Fees(args) => Ok(Prepared::Fees(args)),
         Action::Throttle(args) => one(args.body()),
-        Action::Deposit(args) => one(args.body(1)?),
-        Action::Withdraw(args) => one(args.body(-1)?),
+        Action::Deposit(args) => args.body(1).map(|_| Prepared::Transfer(args, 1)),
+        Action::Withdraw(args) => args.body(-1).map(|_| Prepared::Transfer(args, -1)),
         Action::Kill(args) => one(args.body()),
         Action::Bust(args) => one(Body::BustTrade(protocol::TradeId(args.trade))),
         Action::Seed(args) => one(Body::SetSeed(args.seed)),

@@ -18,7 +18,7 @@ use crate::{identity, say, text};
 /// Look at the journal, cut a damaged one, or leave out a command that ends the engine
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  ringpit journal verify --data data\n  ringpit journal dump --from 1 --to 20\n  ringpit journal cut --data data\n  ringpit journal skip --data data --sequence 4711 --who alice --why 'ends the engine, ticket 12'\n\nAll but `cut --yes` and `skip` only read, and may be used while the server runs."
+    after_help = "Examples:\n  ringpit journal verify --data data\n  ringpit journal show --from 1 --to 20\n  ringpit journal cut --data data\n  ringpit journal skip --data data --sequence 4711 --who alice --why 'ends the engine, ticket 12'\n\nAll but `cut --yes` and `skip` only read, and may be used while the server runs."
 )]
 pub struct JournalArgs {
     #[command(subcommand)]
@@ -28,8 +28,8 @@ pub struct JournalArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Verify(VerifyArgs),
-    #[command(visible_alias = "show")]
-    Dump(DumpArgs),
+    #[command(alias = "dump")]
+    Show(ShowArgs),
     Stat(StatArgs),
     Cut(CutArgs),
     Skip(skip::SkipArgs),
@@ -49,15 +49,15 @@ struct VerifyArgs {
 
 /// Show the commands in the journal, one a line, with who sent them and the text that says why
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  ringpit journal dump --data data --from 1000 --to 1010")]
-struct DumpArgs {
+#[command(after_help = "Example:\n  ringpit journal show --data data --from 1000 --to 1010")]
+struct ShowArgs {
     #[command(flatten)]
     data: DataArgs,
     /// First sequence to show
     #[arg(long, value_name = "SEQUENCE", default_value_t = 1)]
     from: u64,
     /// Last sequence to show; without it, the last there is
-    #[arg(long, value_name = "SEQUENCE", default_value_t = u64::MAX)]
+    #[arg(long, value_name = "SEQUENCE", default_value_t = u64::MAX, hide_default_value = true)]
     to: u64,
     /// Show the entries (batches of frames, blanks, memberships) and marks as well
     #[arg(long)]
@@ -99,7 +99,7 @@ struct CutArgs {
 pub fn run(args: &JournalArgs) -> Result<(), CommandError> {
     match &args.action {
         Action::Verify(args) => verify(args),
-        Action::Dump(args) => dump(args),
+        Action::Show(args) => show(args),
         Action::Stat(args) => stat(args),
         Action::Cut(args) => cut(args),
         Action::Skip(args) => skip::run(args),
@@ -163,7 +163,7 @@ fn stat(args: &StatArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn dump(args: &DumpArgs) -> Result<(), CommandError> {
+fn show(args: &ShowArgs) -> Result<(), CommandError> {
     let (storage, cluster_id) = opened(&args.data)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written: io::Result<()> = Ok(());

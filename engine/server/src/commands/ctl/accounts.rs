@@ -1,13 +1,14 @@
-//! Subcommands about participants, accounts and money. Amounts are decimals of `--scale`, since only the operator knows how
-//! many a currency has; without it they are whole numbers of the smallest unit.
+//! Subcommands about participants, accounts and money. Amounts are decimals of `--scale`, without it whole numbers
+//! of the smallest unit, and the venue is asked whether the currency has just these.
 
 use clap::Subcommand;
-use client::Client;
+use client::{Client, Outcome};
 use protocol::{
     AccountDefinition, AccountGroup, AccountId, Amount, Body, Fees, KillTarget, Limits, ParticipantId,
-    SelfTrade, SelfTradeAction, SessionId, Throttle, Transfer,
+    RejectReason, SelfTrade, SelfTradeAction, SessionId, Throttle, Transfer,
 };
 
+use super::perform::{outcome_of, outcome_text};
 use super::rules::currency;
 use super::words::{distance, wrong};
 use crate::commands::connect;
@@ -123,7 +124,7 @@ pub(super) struct TransferArgs {
     currency: String,
     /// How much
     amount: String,
-    /// Decimals of the currency; without it the amount is a whole number of its smallest unit
+    /// Decimals of the currency: with others than the venue has for it, nothing is done
     #[arg(long, default_value_t = 0)]
     scale: u8,
 }
@@ -227,6 +228,28 @@ impl ThrottleArgs {
 }
 
 impl TransferArgs {
+    /// The venue must have the currency with these decimals, or another amount would be moved than was meant. It tells no
+    /// scale, but refuses a transfer of nothing for an unknown currency first, and another scale of a known one.
+    pub(super) fn check_scale(&self, client: &mut Client) -> Result<(), CommandError> {
+        let currency = currency(&self.currency)?;
+        let nothing = Transfer { account: AccountId(self.account), currency, amount: Amount::new(0) };
+        match outcome_of(client, Body::Transfer(nothing))? {
+            Outcome::Rejected(_, RejectReason::AmountInvalid) => {}
+            outcome => {
+                let (account, outcome) = (self.account, outcome_text(outcome));
+                return Err(CommandError::failed(format!("account {account}, {currency}: {outcome}")));
+            }
+        }
+        match outcome_of(client, Body::PutCurrency(currency, self.scale))? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Rejected(_, RejectReason::AccountExists) => Err(CommandError::failed(format!(
+                "{currency} has another number of decimals than --scale {}",
+                self.scale
+            ))),
+            outcome => Err(CommandError::failed(format!("currency {currency}: {}", outcome_text(outcome)))),
+        }
+    }
+
     /// `sign` is 1 for a deposit and -1 for a withdrawal.
     pub(super) fn body(&self, sign: i128) -> Result<Body, CommandError> {
         let amount =

@@ -28,10 +28,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp as Moment, ToSpan};
+use jiff::{SignedDuration, Timestamp as Moment, ToSpan};
 use protocol::{Phase, Timestamp};
 use serde::Deserialize;
 
@@ -42,6 +43,9 @@ use crate::error::CommandError;
 const SCHEDULED_MAX: usize = 64;
 /// Most days that are expanded: what no calendar is right about any more.
 const DAYS_MAX: u32 = 366;
+/// A change that is due within this time is waited for: the old schedule is cleared before the new one is sent, and a time
+/// that passes in between would be lost.
+const NEAR: SignedDuration = SignedDuration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CalendarArgs {
@@ -98,9 +102,24 @@ impl CalendarArgs {
     /// What is to be scheduled from now on.
     pub(super) fn expand(&self) -> Result<Expanded, CommandError> {
         let text = read(&self.file)?;
-        expand(&text, self.days, Moment::now())
-            .map_err(|problem| CommandError::usage(format!("{}: {problem}", self.file.display())))
+        loop {
+            let now = Moment::now();
+            let expanded = expand(&text, self.days, now)
+                .map_err(|problem| CommandError::usage(format!("{}: {problem}", self.file.display())))?;
+            match until_clear(&expanded, now).filter(|_| !self.show) {
+                Some(wait) => std::thread::sleep(wait),
+                None => return Ok(expanded),
+            }
+        }
     }
+}
+
+/// How long to wait until no change is near.
+fn until_clear(expanded: &Expanded, now: Moment) -> Option<Duration> {
+    let first = expanded.values().filter_map(|phases| phases.keys().next()).min()?;
+    let due = Moment::from_nanosecond(first.0.into()).ok()?.duration_since(now);
+    // A little longer, so that the venue's clock has passed it too.
+    (due < NEAR).then(|| (due + SignedDuration::from_secs(1)).unsigned_abs())
 }
 
 fn read(path: &Path) -> Result<String, CommandError> {
@@ -247,6 +266,17 @@ mod tests {
         let phases = expanded.get(symbol).ok_or("no such symbol")?;
         let line = |(at, phase): (&Timestamp, &Phase)| format!("{} {phase}", &crate::text::time(*at)[..19]);
         Ok(phases.iter().map(line).collect())
+    }
+
+    #[test]
+    fn a_change_that_is_near_is_waited_for() {
+        let wait = |now: &str| {
+            let now = now.parse().expect("a moment");
+            until_clear(&expand(STOCKS, 1, now).expect("good"), now)
+        };
+        assert_eq!(wait("2026-03-06T20:59:58Z"), Some(Duration::from_secs(3)));
+        assert_eq!(wait("2026-03-06T20:59:57Z"), None);
+        assert_eq!(wait("2026-03-06T21:00:00Z"), None, "it has passed");
     }
 
     #[test]

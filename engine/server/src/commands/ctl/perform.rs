@@ -74,6 +74,21 @@ pub fn perform_because(
     Ok(done)
 }
 
+/// The outcome of one request.
+///
+/// # Errors
+/// It got none.
+pub(super) fn outcome_of(client: &mut Client, body: Body) -> Result<Outcome, CommandError> {
+    let id = client.submit(body).map_err(|error| CommandError::failed(error.to_string()))?;
+    loop {
+        match client.next_event(ANSWER_PATIENCE).map_err(connect::failed)? {
+            Some(ClientEvent::Outcome(of, outcome)) if of == id => return Ok(outcome),
+            Some(_) => {}
+            None => return Err(CommandError::failed(format!("no answer within {ANSWER_PATIENCE:?}"))),
+        }
+    }
+}
+
 fn describe(body: &Body) -> String {
     match body {
         Body::PutUser(user) => format!("user {} with session {}", user.name, user.session),
