@@ -59,7 +59,8 @@ pub fn apply_frame(
     sink: &mut impl EventSink,
 ) -> std::result::Result<(), JournalError> {
     let sequence = exchange.sequence().next();
-    let command = Command::decode(frame);
+    let mut command = Command::default();
+    Command::decode_into(frame, &mut command);
     match skips.of(sequence, frame)? {
         None => in_work::applying(sequence, &command, || exchange.apply(&command, sink)),
         Some(skip) => exchange.skip(&command, skip.frame_hash.0, sink),

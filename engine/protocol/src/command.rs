@@ -38,6 +38,7 @@ use crate::{
     UserDefinition, WHY_LENGTH_MAX,
 };
 
+mod plain;
 mod rules;
 
 /// One decoded frame.
@@ -412,6 +413,7 @@ impl Command {
         hash.value()
     }
 
+    #[inline]
     fn of(header: &FrameHeader, body: Body) -> Self {
         Self {
             session: header.session(),
@@ -514,6 +516,7 @@ fn decode_body(kind: FrameKind, header: &FrameHeader, body: &[u8]) -> Result<Bod
 }
 
 impl OrderKey {
+    #[inline]
     fn read(id: U64, options: &Options<'_>) -> Result<Self, DecodeError> {
         match (id.get(), cl_ord_id(options, TlvType::OrigClOrdId)?) {
             (0, Some(text)) => Ok(Self::Text(text)),
@@ -530,11 +533,13 @@ impl OrderKey {
     }
 }
 
+#[inline]
 fn cl_ord_id(options: &Options<'_>, tlv: TlvType) -> Result<Option<ClOrdId>, DecodeError> {
     options.get(tlv).map(|text| ClOrdId::new(text).map_err(|_| DecodeError::Option)).transpose()
 }
 
 /// A side byte where 0 means that the sender gives none.
+#[inline]
 fn optional_side(byte: u8) -> Result<Option<Side>, DecodeError> {
     match byte {
         0 => Ok(None),
@@ -556,6 +561,11 @@ const NEW_ORDER_TLVS: [TlvType; Terms::TLVS.len() + 1] = {
 impl NewOrder {
     fn read(header: &FrameHeader, body: &[u8]) -> Result<Self, DecodeError> {
         let (fixed, options) = fixed::<NewOrderBody>(body)?;
+        Self::of(header, &fixed, &options)
+    }
+
+    #[inline]
+    fn of(header: &FrameHeader, fixed: &NewOrderBody, options: &Options<'_>) -> Result<Self, DecodeError> {
         let order_type = OrderType::from_byte(fixed.order_type).ok_or(DecodeError::Field("order_type"))?;
         let price = match (order_type, fixed.price.get()) {
             (OrderType::Limit, price) => Some(Price(price)),
@@ -567,7 +577,7 @@ impl NewOrder {
             if options.has_other_than(&NEW_ORDER_TLVS) {
                 return Err(DecodeError::Option);
             }
-            Terms::read(&options)?
+            Terms::read(options)?
         } else {
             Terms::default()
         };
@@ -581,7 +591,7 @@ impl NewOrder {
             price,
             quantity: Quantity(fixed.quantity.get()),
             account: AccountId(fixed.account.get()),
-            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+            cl_ord_id: cl_ord_id(options, TlvType::ClOrdId)?,
             terms,
         })
     }
@@ -606,13 +616,18 @@ impl NewOrder {
 impl CancelOrder {
     fn read(body: &[u8]) -> Result<Self, DecodeError> {
         let (fixed, options) = fixed::<CancelOrderBody>(body)?;
+        Self::of(&fixed, &options)
+    }
+
+    #[inline]
+    fn of(fixed: &CancelOrderBody, options: &Options<'_>) -> Result<Self, DecodeError> {
         if options.has_other_than(&[TlvType::ClOrdId, TlvType::OrigClOrdId]) {
             return Err(DecodeError::Option);
         }
         Ok(Self {
-            order: OrderKey::read(fixed.client_order_id, &options)?,
+            order: OrderKey::read(fixed.client_order_id, options)?,
             side: optional_side(fixed.side)?,
-            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+            cl_ord_id: cl_ord_id(options, TlvType::ClOrdId)?,
         })
     }
 
@@ -628,6 +643,11 @@ impl CancelOrder {
 impl ReplaceOrder {
     fn read(body: &[u8]) -> Result<Self, DecodeError> {
         let (fixed, options) = fixed::<ReplaceOrderBody>(body)?;
+        Self::of(&fixed, &options)
+    }
+
+    #[inline]
+    fn of(fixed: &ReplaceOrderBody, options: &Options<'_>) -> Result<Self, DecodeError> {
         if options.has_other_than(&[
             TlvType::ClOrdId,
             TlvType::OrigClOrdId,
@@ -644,13 +664,13 @@ impl ReplaceOrder {
             (Some(_), _) => return Err(DecodeError::Option),
         };
         Ok(Self {
-            order: OrderKey::read(fixed.client_order_id, &options)?,
+            order: OrderKey::read(fixed.client_order_id, options)?,
             side: optional_side(fixed.side)?,
             price,
             quantity: Quantity(fixed.quantity.get()),
             stop_price: options.i64(TlvType::StopPrice)?.map(Price),
             display: options.u64(TlvType::DisplayQuantity)?.map(Quantity),
-            cl_ord_id: cl_ord_id(&options, TlvType::ClOrdId)?,
+            cl_ord_id: cl_ord_id(options, TlvType::ClOrdId)?,
         })
     }
 

@@ -17,7 +17,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::{ConnectionId, InstrumentId, RequestId, SessionId, Timestamp};
+use crate::{ConnectionId, InstrumentId, REPORT_STRIDE, RequestId, SessionId, Timestamp};
 
 /// Bytes of a ring slot.
 pub const SLOT_LENGTH: usize = 64;
@@ -66,6 +66,7 @@ impl FrameHeader {
     ///
     /// # Errors
     /// Too few bytes, a length outside 32..=1024 or beyond `bytes`, another version, an unknown kind.
+    #[inline]
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (header, _) = Self::read_from_prefix(bytes).map_err(|_| DecodeError::Truncated)?;
         let length = header.length();
@@ -149,6 +150,7 @@ macro_rules! kinds {
 
             /// The kind of a byte, if there is one.
             #[must_use]
+            #[inline]
             pub fn from_byte(byte: u8) -> Option<Self> {
                 match byte { $($value => Some(Self::$variant),)+ _ => None }
             }
@@ -496,47 +498,129 @@ impl<const N: usize> FrameWriter<N> {
     }
 }
 
-/// The optional fields of a frame, each at most once.
+/// A frame built in the place where it is to stand, of at most [`REPORT_STRIDE`] bytes: what is written once need not be
+/// copied. All of the place is written: what the frame leaves over, with zeros.
+pub(crate) struct FrameInPlace<'a> {
+    bytes: &'a mut [u8; REPORT_STRIDE],
+    length: usize,
+}
+
+impl<'a> FrameInPlace<'a> {
+    /// Starts the frame with its header; the length in it is set by [`finish`](Self::finish).
+    #[inline]
+    pub(crate) fn new(bytes: &'a mut [u8; REPORT_STRIDE], header: &FrameHeader) -> Self {
+        let mut frame = Self { bytes, length: 0 };
+        frame.push(header.as_bytes());
+        frame
+    }
+
+    /// Appends a fixed body.
+    #[inline]
+    pub(crate) fn body(mut self, body: &(impl IntoBytes + Immutable)) -> Self {
+        self.push(body.as_bytes());
+        self
+    }
+
+    /// Appends an optional field where there is a value.
+    #[inline]
+    pub(crate) fn option(mut self, tlv: TlvType, value: Option<&[u8]>) -> Self {
+        if let Some(value) = value {
+            self.push(&[tlv as u8, value.len() as u8]);
+            self.push(value);
+        }
+        self
+    }
+
+    /// Sets the frame's length and zeroes what is left of the place.
+    #[inline]
+    pub(crate) fn finish(self) {
+        self.bytes[self.length..].fill(0);
+        self.bytes[..2].copy_from_slice(&(self.length as u16).to_le_bytes());
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        self.bytes[self.length..end].copy_from_slice(bytes);
+        self.length = end;
+    }
+}
+
+/// The optional fields of a frame, each at most once, in the bytes that they came in: most frames have none, and a frame
+/// with one or two is read again faster than a table of all would be filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options<'a> {
-    values: [Option<&'a [u8]>; TlvType::ALL.len() + 1],
+    bytes: &'a [u8],
+    /// A bit for each type that is there, by its number.
+    present: u32,
 }
+
+/// The bits of some types.
+const fn bits(tlvs: &[TlvType]) -> u32 {
+    let (mut bits, mut at) = (0, 0);
+    while at < tlvs.len() {
+        bits |= 1 << tlvs[at] as u32;
+        at += 1;
+    }
+    bits
+}
+
+const _: () = assert!(TlvType::ALL.len() < u32::BITS as usize);
 
 impl<'a> Options<'a> {
     /// Reads `bytes` as a run of type, length, value.
-    pub(crate) fn read(mut bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut options = Self::default();
-        while let [tlv, length, rest @ ..] = bytes {
+    #[inline]
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        if bytes.is_empty() { Ok(Self::default()) } else { Self::read_some(bytes) }
+    }
+
+    fn read_some(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (mut present, mut rest) = (0, bytes);
+        while let [tlv, length, behind @ ..] = rest {
             let tlv = TlvType::from_byte(*tlv).ok_or(DecodeError::Option)?;
-            let (value, rest) = rest.split_at_checked(usize::from(*length)).ok_or(DecodeError::Option)?;
-            let place = options.values.get_mut(tlv as usize).ok_or(DecodeError::Option)?;
-            if place.replace(value).is_some() {
+            let (_, behind) = behind.split_at_checked(usize::from(*length)).ok_or(DecodeError::Option)?;
+            let bit = bits(&[tlv]);
+            if present & bit != 0 {
                 return Err(DecodeError::Option);
             }
-            bytes = rest;
+            present |= bit;
+            rest = behind;
         }
-        if bytes.is_empty() { Ok(options) } else { Err(DecodeError::Option) }
+        if rest.is_empty() { Ok(Self { bytes, present }) } else { Err(DecodeError::Option) }
     }
 
+    #[inline]
     pub(crate) fn get(&self, tlv: TlvType) -> Option<&'a [u8]> {
-        self.values.get(tlv as usize).copied().flatten()
+        if self.present & bits(&[tlv]) == 0 { None } else { self.find(tlv) }
     }
 
+    fn find(&self, wanted: TlvType) -> Option<&'a [u8]> {
+        let mut rest = self.bytes;
+        while let [tlv, length, behind @ ..] = rest {
+            let (value, behind) = behind.split_at_checked(usize::from(*length))?;
+            if *tlv == wanted as u8 {
+                return Some(value);
+            }
+            rest = behind;
+        }
+        None
+    }
+
+    #[inline]
     pub(crate) fn u64(&self, tlv: TlvType) -> Result<Option<u64>, DecodeError> {
         self.get(tlv)
             .map(|value| value.try_into().map(u64::from_le_bytes).map_err(|_| DecodeError::Option))
             .transpose()
     }
 
+    #[inline]
     pub(crate) fn i64(&self, tlv: TlvType) -> Result<Option<i64>, DecodeError> {
         Ok(self.u64(tlv)?.map(|value| value as i64))
     }
 
     /// Whether any field other than the `allowed` is there.
+    #[inline]
     pub(crate) fn has_other_than(&self, allowed: &[TlvType]) -> bool {
-        self.values
-            .iter()
-            .enumerate()
-            .any(|(at, value)| value.is_some() && !allowed.iter().any(|tlv| *tlv as usize == at))
+        self.present & !bits(allowed) != 0
     }
 }

@@ -47,7 +47,7 @@ pub use ids::{
     OrderId, ParticipantId, Price, Quantity, ReportNumber, RequestId, Sequence, SessionId, Term, Timestamp,
     TradeId, TradingDay,
 };
-pub use report::{REPORT_STRIDE, Report};
+pub use report::{REPORT_STRIDE, Report, encode_report};
 pub use rules::{
     AccountDefinition, CURRENCY_LENGTH, Currency, Fees, InstrumentRules, KillTarget, Limits, MassQuote,
     QUOTE_LEVELS_MAX, QuoteEntry, QuoteSide, TICK_ROWS_MAX, Throttle, TickRow, TickTable, Transfer,

@@ -28,11 +28,11 @@ use crate::admin::flag;
 use crate::frame::Options;
 use crate::layout::layout;
 use crate::{
-    Accepted, AccountId, AdminDone, CancelReason, Canceled, ClOrdId, ClientOrderId, ConnectionId,
-    DecodeError, Event, Executed, ExpireReason, Expired, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH,
-    InstrumentId, Liquidity, MassCanceled, OrdStatus, OrderFlags, OrderId, OrderStatusReport, OrderType,
-    Output, Price, Quantity, Recipient, RejectReason, Rejected, Replaced, ReportNumber, RequestId,
-    RestateReason, Restated, Sequence, Side, TimeInForce, TlvType, TradeId,
+    Accepted, AccountId, AdminDone, CancelReason, Canceled, ClOrdId, ClientOrderId, DecodeError, Event,
+    Executed, ExpireReason, Expired, FrameHeader, FrameKind, HEADER_LENGTH, InstrumentId, Liquidity,
+    MassCanceled, OrdStatus, OrderFlags, OrderId, OrderStatusReport, OrderType, Output, Price, Quantity,
+    Recipient, RejectReason, Rejected, Replaced, ReportNumber, RequestId, RestateReason, Restated, Sequence,
+    Side, TimeInForce, TlvType, TradeId,
 };
 
 /// The bit of an order body's last byte that says that there is no price.
@@ -64,7 +64,10 @@ macro_rules! report_layout {
 }
 
 // Behind the macro, which it uses too.
+mod encode;
 mod rules;
+
+pub use encode::encode_report;
 
 report_layout!(AcceptedBody: 44 {
     16 order_id: U64, 24 price: I64, 32 quantity: U64, 40 side: u8, 41 order_type: u8, 42 time_in_force: u8, 43 flags: u8,
@@ -106,160 +109,7 @@ impl Report {
     /// Encodes the report at the start of `stride` and zeroes the rest of it. `None`, and `stride` unchanged, where the
     /// event has no recipient.
     pub fn encode(&self, stride: &mut [u8; REPORT_STRIDE]) -> Option<()> {
-        let to = self.output.event.recipient()?;
-        let prefix = (U64::from(to.number.0), U64::from(self.output.sequence.0));
-        let frame = self.write(to, prefix)?;
-        let bytes = frame.as_bytes();
-        stride[..bytes.len()].copy_from_slice(bytes);
-        stride[bytes.len()..].fill(0);
-        Some(())
-    }
-
-    fn writer(
-        &self,
-        kind: FrameKind,
-        to: Recipient,
-        request: RequestId,
-        at: (InstrumentId, AccountId),
-    ) -> FrameWriter<REPORT_STRIDE> {
-        FrameWriter::new(kind, to.session, request, self.output.log_time)
-            .instrument(at.0)
-            .connection(ConnectionId(at.1.0))
-    }
-
-    fn write(&self, to: Recipient, (number, sequence): (U64, U64)) -> Option<FrameWriter<REPORT_STRIDE>> {
-        let name = self.cl_ord_id.as_ref().map(ClOrdId::as_bytes);
-        let none = RequestId(0);
-        let order = |order_id: OrderId,
-                     id: ClientOrderId,
-                     price: Option<Price>,
-                     quantity: Quantity,
-                     cum: Quantity,
-                     side: Side,
-                     detail: u8| {
-            OrderBody {
-                number,
-                sequence,
-                order_id: order_id.0.into(),
-                client_order_id: id.0.into(),
-                price: price.map_or(0, |price| price.0).into(),
-                quantity: quantity.0.into(),
-                cum_quantity: cum.0.into(),
-                side: side.to_byte(),
-                detail: detail | if price.is_some() { 0 } else { UNPRICED },
-            }
-        };
-        Some(match &self.output.event {
-            Event::Accepted(e) => self
-                .writer(FrameKind::Accepted, to, e.request_id, (e.instrument, e.account))
-                .body(&AcceptedBody {
-                    number,
-                    sequence,
-                    order_id: e.order_id.0.into(),
-                    price: e.price.map_or(0, |price| price.0).into(),
-                    quantity: e.quantity.0.into(),
-                    side: e.side.to_byte(),
-                    order_type: e.order_type.to_byte(),
-                    time_in_force: e.time_in_force.to_byte(),
-                    flags: e.flags.to_byte(),
-                })
-                .option(TlvType::ClOrdId, name),
-            Event::Rejected(e) => self
-                .writer(FrameKind::Rejected, to, e.request_id, (e.instrument, AccountId(0)))
-                .body(&RejectedBody {
-                    number,
-                    sequence,
-                    client_order_id: e.client_order_id.map_or(0, |id| id.0).into(),
-                    highest_request_id: e.highest_request_id.0.into(),
-                    reason: e.reason.to_byte(),
-                    request_kind: e.request_kind.map_or(0, |kind| kind as u8),
-                })
-                .option(TlvType::ClOrdId, name),
-            Event::Executed(e) => self
-                .writer(FrameKind::Executed, to, e.request_id, (e.instrument, e.account))
-                .body(&ExecutedBody {
-                    number,
-                    sequence,
-                    order_id: e.order_id.0.into(),
-                    client_order_id: e.client_order_id.0.into(),
-                    trade_id: e.trade_id.0.into(),
-                    last_price: e.last_price.0.into(),
-                    last_quantity: e.last_quantity.0.into(),
-                    leaves_quantity: e.leaves_quantity.0.into(),
-                    cum_quantity: e.cum_quantity.0.into(),
-                    side: e.side.to_byte(),
-                    liquidity: e.liquidity.to_byte(),
-                }),
-            Event::Canceled(e) => {
-                self.writer(FrameKind::Canceled, to, e.request_id, (e.instrument, e.account)).body(&order(
-                    e.order_id,
-                    e.client_order_id,
-                    e.resting_price,
-                    e.canceled_quantity,
-                    e.cum_quantity,
-                    e.side,
-                    e.reason.to_byte(),
-                ))
-            }
-            Event::Replaced(e) => self
-                .writer(FrameKind::Replaced, to, e.request_id, (e.instrument, e.account))
-                .body(&order(
-                    e.order_id,
-                    e.client_order_id,
-                    e.price,
-                    e.quantity,
-                    e.cum_quantity,
-                    e.side,
-                    u8::from(e.kept_place),
-                ))
-                .option(TlvType::ClOrdId, name),
-            Event::Restated(e) => {
-                self.writer(FrameKind::Restated, to, none, (e.instrument, e.account)).body(&order(
-                    e.order_id,
-                    e.client_order_id,
-                    e.price,
-                    e.leaves_quantity,
-                    e.cum_quantity,
-                    e.side,
-                    e.reason.to_byte(),
-                ))
-            }
-            Event::OrderStatus(e) => {
-                let stop_price = e.stop_price.map(|price| price.0.to_le_bytes());
-                self.writer(FrameKind::OrderState, to, e.request_id, (e.instrument, e.account))
-                    .body(&order(
-                        e.order_id,
-                        e.client_order_id,
-                        e.price,
-                        e.leaves_quantity,
-                        e.cum_quantity,
-                        e.side,
-                        e.status.to_byte(),
-                    ))
-                    .option(TlvType::StopPrice, stop_price.as_ref().map(|bytes| &bytes[..]))
-            }
-            Event::Expired(e) => self
-                .writer(FrameKind::Expired, to, e.request_id, (e.instrument, e.account))
-                .body(&ExpiredBody {
-                    number,
-                    sequence,
-                    order_id: e.order_id.0.into(),
-                    client_order_id: e.client_order_id.0.into(),
-                    resting_price: e.resting_price.map_or(0, |price| price.0).into(),
-                    quantity: e.expired_quantity.0.into(),
-                    cum_quantity: e.cum_quantity.0.into(),
-                    side: e.side.to_byte(),
-                    reason: e.reason.to_byte(),
-                    rested: u8::from(e.resting_price.is_some()),
-                }),
-            Event::MassCanceled(e) => self
-                .writer(FrameKind::MassCanceled, to, e.request_id, (InstrumentId(0), AccountId(0)))
-                .body(&MassCanceledBody { number, sequence, orders: e.orders.into() }),
-            Event::AdminDone(e) => self
-                .writer(FrameKind::AdminDone, to, e.request_id, (e.instrument, AccountId(0)))
-                .body(&AdminDoneBody { number, sequence, request_kind: e.request_kind as u8 }),
-            other => return rules::write(self, other, to, (number, sequence)),
-        })
+        encode_report(&self.output, self.cl_ord_id.as_ref(), stride)
     }
 
     /// Decodes a report frame; padding up to the stride may follow it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use journaler::{JournalError, ReportWriter};
 use protocol::{
-    Egress, Event, Named, Notice, Output, REPORT_STRIDE, Recipient, Report, ReportNumber, Sequence,
-    SessionId, TradingDay,
+    Egress, Event, Named, Notice, Output, REPORT_STRIDE, Recipient, ReportNumber, Sequence, SessionId,
+    TradingDay, encode_report,
 };
 use ring::{OutputPoller, Polled, Stage, Work};
 
@@ -16,8 +16,9 @@ use crate::control::{Control, Course};
 use crate::ids::IdHasher;
 use crate::marks::Shared;
 
-/// Bytes that a session's buffer keeps when it is empty. With at most [`STEP_EVENTS_MAX`] buffers that bounds them all.
-const BUFFER_BYTES_KEPT: usize = 256 * REPORT_STRIDE;
+/// Bytes that the sessions' buffers together keep when they are empty. More, and all are given back: a step fills no more
+/// than [`STEP_EVENTS_MAX`] reports, but it may be each time another session's.
+const BUFFER_BYTES_KEPT: usize = 4 * STEP_EVENTS_MAX * REPORT_STRIDE;
 
 /// One session's reports of the batch in hand, encoded, with consecutive numbers.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct ReportBatch {
     /// The first `used` hold reports; the rest are buffers to use again.
     groups: Vec<Group>,
     used: usize,
+    /// Bytes of all buffers.
+    buffer_bytes: usize,
     /// Place of the group that the last report went to.
     recent: usize,
     // Never iterated.
@@ -54,7 +57,16 @@ pub(crate) struct ReportBatch {
 impl ReportBatch {
     /// A batch for reports of `day` and later.
     pub(crate) fn new(writer: ReportWriter, day: TradingDay) -> Self {
-        Self { writer, day, named: None, groups: Vec::new(), used: 0, recent: 0, places: HashMap::default() }
+        Self {
+            writer,
+            day,
+            named: None,
+            groups: Vec::new(),
+            used: 0,
+            buffer_bytes: 0,
+            recent: 0,
+            places: HashMap::default(),
+        }
     }
 
     /// The trading day of the reports that come next.
@@ -118,26 +130,29 @@ impl ReportBatch {
 
     #[inline]
     fn push(&mut self, output: &Output, to: Recipient) {
-        let cl_ord_id = self.named.take().map(|named| {
+        let named = if self.named.is_some() { self.named.take() } else { None };
+        let cl_ord_id = named.as_ref().map(|named| {
             assert_eq!(named.session, to.session, "a text id is followed by its own report");
-            named.cl_ord_id
+            &named.cl_ord_id
         });
-        let group = self.group(to);
+        let place = self.place(to);
+        let group = &mut self.groups[place];
         assert_eq!(group.next(), to.number, "session {} has a gap in its reports", to.session);
         let start = group.count * REPORT_STRIDE;
         if group.bytes.len() == start {
             group.bytes.resize(start + REPORT_STRIDE, 0);
+            self.buffer_bytes += REPORT_STRIDE;
         }
         let room = group.bytes.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut::<REPORT_STRIDE>);
         let Some((stride, _)) = room else { unreachable!("room for a stride was just made") };
-        let encoded = Report { output: *output, cl_ord_id }.encode(stride);
+        let encoded = encode_report(output, cl_ord_id, stride);
         assert!(encoded.is_some(), "an event with a recipient is a report");
         group.count += 1;
     }
 
-    /// The group of a session, begun with report `to` where it has none yet.
+    /// The place of a session's group, begun with report `to` where it has none yet.
     #[inline]
-    fn group(&mut self, to: Recipient) -> &mut Group {
+    fn place(&mut self, to: Recipient) -> usize {
         let Self { groups, used, recent, places, .. } = self;
         let is_recent = |group: &Group| group.session == to.session && group.count > 0;
         if !groups.get(*recent).is_some_and(is_recent) {
@@ -154,21 +169,21 @@ impl ReportBatch {
             group.session = to.session;
             group.first = to.number;
         }
-        group
+        self.recent
     }
 
     /// Writes what was gathered, and tells the gateways of it: once a session.
     pub(crate) fn flush(&mut self, egress: &mut dyn Egress) -> Result<(), JournalError> {
-        let Self { writer, day, groups, used, places, .. } = self;
+        let Self { writer, day, groups, used, places, buffer_bytes, .. } = self;
         for group in groups.iter_mut().take(*used) {
             let bytes = group.bytes.get(..group.count * REPORT_STRIDE).unwrap_or_default();
             writer.write(group.session, *day, group.first, bytes)?;
             egress.notify(Notice::Reports(group.session, *day, ReportNumber(group.next().0 - 1)));
             group.count = 0;
-            if group.bytes.len() > BUFFER_BYTES_KEPT {
-                group.bytes.truncate(BUFFER_BYTES_KEPT);
-                group.bytes.shrink_to_fit();
-            }
+        }
+        if *buffer_bytes > BUFFER_BYTES_KEPT {
+            groups.clear();
+            *buffer_bytes = 0;
         }
         *used = 0;
         places.clear();

@@ -51,7 +51,7 @@ impl Stage for Unmarshal {
                 // The logic looks at the course before each command, so it never gets to this one.
                 control.fail(&error);
             }
-            *cell = Command::decode(frame);
+            Command::decode_into(frame, cell);
         });
         match polled {
             Polled::Work(frames) => {

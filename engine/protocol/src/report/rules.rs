@@ -12,13 +12,14 @@
 
 use zerocopy::little_endian::{I64, U64};
 
-use super::{Head, REPORT_STRIDE, Report, fixed, side};
+use super::encode::Place;
+use super::{Head, REPORT_STRIDE, fixed, side};
 use crate::admin::flag;
 use crate::layout::layout;
 use crate::{
     AccountId, Amount, Balance, CURRENCY_LENGTH, ClientOrderId, Currency, DecodeError, Event, FrameKind,
-    FrameWriter, HEADER_LENGTH, InstrumentState, MassQuoted, OrderId, Phase, Position, Price, Quantity,
-    Recipient, RejectReason, RequestId, Settled, TradeId, TradeRevised, Triggered,
+    HEADER_LENGTH, InstrumentState, MassQuoted, OrderId, Phase, Position, Price, Quantity, RejectReason,
+    RequestId, Settled, TradeId, TradeRevised, Triggered,
 };
 
 report_layout!(TriggeredBody: 58 {
@@ -41,19 +42,15 @@ report_layout!(InstrumentStateBody: 50 {
     16 last_price: I64, 24 reference_price: I64, 32 mark_price: I64, 40 open_interest: U64, 48 phase: u8, 49 has: u8,
 });
 
-pub(super) fn write(
-    report: &Report,
-    event: &Event,
-    to: Recipient,
-    (number, sequence): (U64, U64),
-) -> Option<FrameWriter<REPORT_STRIDE>> {
+pub(super) fn write(place: Place<'_>, event: &Event) -> Option<()> {
+    let (number, sequence) = (place.number, place.sequence);
     let none = RequestId(0);
     let raw = |price: Option<Price>| I64::from(price.map_or(0, |price| price.0));
     let bytes = |amount: Amount| amount.get().to_le_bytes();
     let reason = |reason: Option<RejectReason>| reason.map_or(0, RejectReason::to_byte);
-    Some(match event {
+    let frame = match event {
         Event::Triggered(e) => {
-            report.writer(FrameKind::Triggered, to, none, (e.instrument, e.account)).body(&TriggeredBody {
+            place.frame(FrameKind::Triggered, none, (e.instrument, e.account)).body(&TriggeredBody {
                 number,
                 sequence,
                 order_id: e.order_id.0.into(),
@@ -65,8 +62,8 @@ pub(super) fn write(
                 priced: u8::from(e.price.is_some()),
             })
         }
-        Event::MassQuoted(e) => report
-            .writer(FrameKind::MassQuoted, to, e.request_id, (e.instrument, e.account))
+        Event::MassQuoted(e) => place
+            .frame(FrameKind::MassQuoted, e.request_id, (e.instrument, e.account))
             .body(&MassQuotedBody {
                 number,
                 sequence,
@@ -76,7 +73,7 @@ pub(super) fn write(
                 ask_reason: reason(e.ask_reason),
             }),
         Event::Settled(e) => {
-            report.writer(FrameKind::Settled, to, none, (e.instrument, e.account)).body(&SettledBody {
+            place.frame(FrameKind::Settled, none, (e.instrument, e.account)).body(&SettledBody {
                 number,
                 sequence,
                 trade_id: e.trade_id.0.into(),
@@ -86,9 +83,8 @@ pub(super) fn write(
                 side: e.side.to_byte(),
             })
         }
-        Event::TradeRevised(e) => report
-            .writer(FrameKind::TradeRevised, to, none, (e.instrument, e.account))
-            .body(&TradeRevisedBody {
+        Event::TradeRevised(e) => {
+            place.frame(FrameKind::TradeRevised, none, (e.instrument, e.account)).body(&TradeRevisedBody {
                 number,
                 sequence,
                 trade_id: e.trade_id.0.into(),
@@ -98,9 +94,10 @@ pub(super) fn write(
                 new_price: raw(e.new_price),
                 side: e.side.to_byte(),
                 corrected: u8::from(e.new_price.is_some()),
-            }),
-        Event::Balance(e) => report
-            .writer(FrameKind::Balance, to, e.request_id, (Default::default(), e.account))
+            })
+        }
+        Event::Balance(e) => place
+            .frame(FrameKind::Balance, e.request_id, (Default::default(), e.account))
             .body(&BalanceBody {
                 number,
                 sequence,
@@ -108,19 +105,19 @@ pub(super) fn write(
                 total: bytes(e.total),
                 held: bytes(e.held),
             }),
-        Event::Position(e) => report
-            .writer(FrameKind::Position, to, e.request_id, (e.instrument, e.account))
-            .body(&PositionBody {
+        Event::Position(e) => {
+            place.frame(FrameKind::Position, e.request_id, (e.instrument, e.account)).body(&PositionBody {
                 number,
                 sequence,
                 quantity: e.quantity.into(),
                 cost: bytes(e.cost),
                 open_buy: e.open_buy.into(),
                 open_sell: e.open_sell.into(),
-            }),
+            })
+        }
         Event::InstrumentState(e) => {
             let has = [e.last_price, e.reference_price, e.mark_price];
-            report.writer(FrameKind::InstrumentState, to, e.request_id, (e.instrument, AccountId(0))).body(
+            place.frame(FrameKind::InstrumentState, e.request_id, (e.instrument, AccountId(0))).body(
                 &InstrumentStateBody {
                     number,
                     sequence,
@@ -134,7 +131,9 @@ pub(super) fn write(
             )
         }
         _ => return None,
-    })
+    };
+    frame.finish();
+    Some(())
 }
 
 pub(super) fn read(kind: FrameKind, head: &Head, body: &[u8]) -> Result<Event, DecodeError> {
