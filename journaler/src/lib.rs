@@ -82,8 +82,8 @@ pub use journal::{
 pub use reader::{Cursor, JournalReader};
 pub use recovery::TornTail;
 pub use reports::{
-    OPEN_FILES_DEFAULT, REPORT_RECORD_BYTES, REPORTS_FOLDER, REPORTS_READ_MAX, ReportLog, ReportLogOptions,
-    ReportReader, ReportWriter,
+    EARLY_SYNC_INTERVAL, OPEN_FILES_DEFAULT, REPORT_RECORD_BYTES, REPORTS_FOLDER, REPORTS_READ_MAX,
+    ReportLog, ReportLogOptions, ReportReader, ReportWriter,
 };
 pub use segments::{ClosedSegment, Segments};
 pub use skips::{FrameHash, SKIP_WHO_BYTES_MAX, SKIP_WHY_BYTES_MAX, SKIPS_FILE, Skip, SkipFile, Skips};

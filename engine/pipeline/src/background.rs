@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use journaler::{Archiver, JournalError, Segments};
+use journaler::{Archiver, EARLY_SYNC_INTERVAL, JournalError, Segments};
 use protocol::Sequence;
 use ring::Mark;
 use snapshots::{
@@ -226,9 +226,30 @@ fn next_round(interval: Duration, stop: &Receiver<()>) -> bool {
     stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout)
 }
 
+/// Waits for the next round of housekeeping, and meanwhile sees to it that it has little to sync.
+fn wait_and_sync_early(house: &House, interval: Duration, stop: &Receiver<()>) -> Result<bool, JournalError> {
+    let begun = Instant::now();
+    loop {
+        let left = interval.saturating_sub(begun.elapsed());
+        if !next_round(left.min(EARLY_SYNC_INTERVAL), stop) {
+            return Ok(false);
+        }
+        if house.view.control.is_at_least(Course::Abandoned) || begun.elapsed() >= interval {
+            return Ok(true);
+        }
+        house.view.report_log.sync_early()?;
+    }
+}
+
 fn housekeeping(house: &House, interval: Duration, stop: &Receiver<()>) {
     loop {
-        let goes_on = next_round(interval, stop);
+        let goes_on = match wait_and_sync_early(house, interval, stop) {
+            Ok(goes_on) => goes_on,
+            Err(error) => {
+                house.view.control.fail(&format_args!("report log: {error}"));
+                return;
+            }
+        };
         // An engine that was abandoned leaves its data as a kill would.
         if house.view.control.is_at_least(Course::Abandoned) {
             return;

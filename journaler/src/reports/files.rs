@@ -18,6 +18,8 @@ struct Open {
     uses: u64,
     /// Files with reports that were not synced.
     dirty: Vec<Key>,
+    /// Those among them that are to be synced early.
+    early: Vec<Key>,
     /// Days in whose folder names were made that were not synced.
     new_names: Vec<TradingDay>,
 }
@@ -114,6 +116,16 @@ impl Files {
         self.open().dirty.push(key);
     }
 
+    /// Puts a file on the list of those to be synced early.
+    pub(super) fn push_early(&self, key: Key) {
+        self.open().early.push(key);
+    }
+
+    /// Takes what is to be synced early.
+    pub(super) fn take_early(&self) -> Vec<Key> {
+        std::mem::take(&mut self.open().early)
+    }
+
     /// Takes what has to be synced.
     pub(super) fn take_unsynced(&self) -> Unsynced {
         let mut open = self.open();
@@ -126,6 +138,7 @@ impl Files {
         open.files.retain(|key, _| key.day >= day);
         open.by_use.retain(|_, key| key.day >= day);
         open.dirty.retain(|key| key.day >= day);
+        open.early.retain(|key| key.day >= day);
         open.new_names.retain(|new| *new >= day);
         drop(open);
         self.available.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| key.day >= day);

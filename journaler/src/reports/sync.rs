@@ -31,9 +31,24 @@ pub(super) fn sync(shared: &Shared, sequence: Sequence) -> Result<()> {
     remove_before(shared, oldest)
 }
 
+pub(super) fn sync_early(shared: &Shared) -> Result<()> {
+    // Held, so that no file is removed meanwhile.
+    let _mark = shared.mark.lock().unwrap_or_else(PoisonError::into_inner);
+    for key in shared.files.take_early() {
+        if let Some(available) = shared.files.available(key) {
+            available.unsynced.store(0, Ordering::Relaxed);
+        }
+        let path = key.path();
+        // It stays on the list of those to be synced, whose sync then finds little.
+        shared.files.existing(key)?.sync_data().context("sync", &path)?;
+    }
+    Ok(())
+}
+
 fn sync_file(shared: &Shared, key: Key) -> Result<()> {
     if let Some(available) = shared.files.available(key) {
         available.dirty.swap(false, Ordering::AcqRel);
+        available.unsynced.store(0, Ordering::Relaxed);
     }
     let path = key.path();
     shared.files.existing(key)?.sync_data().context("sync", &path)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use protocol::{REPORT_STRIDE, ReportNumber, SessionId, TradingDay};
 
-use super::{Available, Key, RECORD, REPORT_RECORD_BYTES, Shared, checksum};
+use super::{Available, EARLY_SYNC_BYTES, Key, RECORD, REPORT_RECORD_BYTES, Shared, checksum};
 use crate::error::{Context, JournalError, Result};
 
 /// The one writer of a report log.
@@ -19,8 +19,8 @@ pub struct ReportWriter {
     records: Vec<u8>,
 }
 
-/// Bytes of records kept between writes; longer ones give the rest back.
-const RECORD_BYTES_KEPT: usize = 256 * REPORT_RECORD_BYTES;
+/// Bytes of records kept between writes: what a step of the output stage writes at most. Longer ones give the rest back.
+const RECORD_BYTES_KEPT: usize = 2048 * REPORT_RECORD_BYTES;
 
 impl ReportWriter {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
@@ -76,23 +76,38 @@ impl ReportWriter {
             return Err(wrong("the numbers before it were not written"));
         }
         let file = self.shared.files.writable(key)?;
-        self.fill_records(key, first_number.0, reports);
-        file.write_all_at(&self.records, first_number.0 * RECORD).context("write", &key.path())?;
+        let records = self.records_of(key, first_number.0, reports);
+        file.write_all_at(records, first_number.0 * RECORD).context("write", &key.path())?;
         if !available.dirty.swap(true, Ordering::AcqRel) {
             self.shared.files.push_dirty(key);
+        }
+        let unsynced = available.unsynced.fetch_add(reports.len() as u64, Ordering::Relaxed);
+        if unsynced < EARLY_SYNC_BYTES && unsynced + reports.len() as u64 >= EARLY_SYNC_BYTES {
+            self.shared.files.push_early(key);
         }
         let last = first_number.0 + (reports.len() / REPORT_STRIDE) as u64 - 1;
         available.set(before.max(last));
         Ok(())
     }
 
-    fn fill_records(&mut self, key: Key, first_number: u64, reports: &[u8]) {
-        self.records.clear();
-        self.records.shrink_to(RECORD_BYTES_KEPT);
-        for (number, report) in (first_number..).zip(reports.as_chunks::<REPORT_STRIDE>().0) {
-            self.records.extend_from_slice(report);
-            self.records.extend_from_slice(&checksum(key, number, report));
+    /// The reports with their checksums, as they stand in the file.
+    fn records_of(&mut self, key: Key, first_number: u64, reports: &[u8]) -> &[u8] {
+        let reports = reports.as_chunks::<REPORT_STRIDE>().0;
+        let bytes = reports.len() * REPORT_RECORD_BYTES;
+        if self.records.len() > bytes.max(RECORD_BYTES_KEPT) {
+            self.records.truncate(bytes.max(RECORD_BYTES_KEPT));
+            self.records.shrink_to_fit();
         }
+        // What is there from before is written over.
+        if self.records.len() < bytes {
+            self.records.resize(bytes, 0);
+        }
+        let records = self.records[..bytes].as_chunks_mut::<REPORT_RECORD_BYTES>().0;
+        for ((number, report), record) in (first_number..).zip(reports).zip(records) {
+            record[..REPORT_STRIDE].copy_from_slice(report);
+            record[REPORT_STRIDE..].copy_from_slice(&checksum(key, number, report));
+        }
+        &self.records[..bytes]
     }
 
     fn count(&mut self, key: Key) -> &Arc<Available> {

@@ -11,8 +11,9 @@ use rustix::io::Errno;
 
 use super::{Access, Held, Lock, LockGuard, Storage, StorageFile};
 
-/// Zeros are written this many bytes at a time when a file is prepared.
-const ZERO_CHUNK_BYTES: usize = 1 << 20;
+/// Zeros are written this many bytes at a time when a file is prepared: few enough that a durable write of the journal,
+/// which shares the disk, never waits for long behind them.
+const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
 
@@ -138,13 +139,16 @@ fn read_holder(file: &RealFile) -> io::Result<Option<u32>> {
     Ok(std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()))
 }
 
-/// Durable writes up to this length go past the page cache. `cargo run --release -p journaler --example write_path`
-/// measures it: on an idle machine 4 KiB took 97-119 us that way against 123-145 us, 64 KiB the same, 1 MiB 2.5 ms
-/// against 1.7 ms.
-const DIRECT_BYTES_MAX: usize = 32 << 10;
-
 /// What a write past the page cache must be aligned to, in memory, in the file and in length.
 const DIRECT_ALIGNMENT: usize = 4096;
+
+/// A zeroed piece of a file, on whole blocks, so that it may be written past the page cache.
+#[repr(align(4096))]
+struct Zeros([u8; ZERO_CHUNK_BYTES]);
+
+const _: () = assert!(align_of::<Zeros>() == DIRECT_ALIGNMENT);
+
+static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
 
 #[derive(Debug)]
 struct RealFile {
@@ -158,20 +162,23 @@ impl RealFile {
         Self { descriptor, direct: OnceLock::new() }
     }
 
+    /// The same file opened again with other flags; `None` where that can't be done.
+    fn reopen(&self, flags: OFlags) -> Option<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | flags, Mode::empty()).ok()
+    }
+
     /// Writes past the page cache, durably; `false` if that can't be done here and nothing was written.
     fn write_direct(&self, bytes: &[u8], offset: u64) -> io::Result<bool> {
         let aligned = bytes.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
             && bytes.len().is_multiple_of(DIRECT_ALIGNMENT)
             && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
-        if !aligned || bytes.len() > DIRECT_BYTES_MAX {
+        if !aligned {
             return Ok(false);
         }
-        let reopen = || {
-            let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
-            let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
-            rustix::fs::open(path, flags, Mode::empty()).ok()
+        let Some(direct) = self.direct.get_or_init(|| self.reopen(OFlags::DIRECT | OFlags::DSYNC)) else {
+            return Ok(false);
         };
-        let Some(direct) = self.direct.get_or_init(reopen) else { return Ok(false) };
         match rustix::io::pwrite(direct, bytes, offset) {
             Ok(written) if written == bytes.len() => Ok(true),
             // Not possible on this file system, or cut short: the other way writes it all.
@@ -243,13 +250,24 @@ impl StorageFile for RealFile {
             Err(error) => return Err(error.into()),
         }
         // Allocated extents are still marked unwritten: the first write into one changes metadata, which makes each
-        // fdatasync a journal commit of the file system. Real zeros take that off the append path.
-        let zeros = vec![0_u8; ZERO_CHUNK_BYTES];
+        // fdatasync a journal commit of the file system. Real zeros take that off the append path. They go past the page
+        // cache where that can be had: no copy is made, and a sync finds no heap of them, behind which another file's
+        // durable write would have to wait.
+        let mut direct = self.reopen(OFlags::DIRECT);
         let mut offset = 0;
         while offset < length {
-            let chunk = (length - offset).min(ZERO_CHUNK_BYTES as u64);
-            self.write_all_at(zeros.get(..chunk as usize).unwrap_or_default(), offset)?;
-            offset += chunk;
+            let chunk = &ZEROS.0[..(length - offset).min(ZERO_CHUNK_BYTES as u64) as usize];
+            let written = direct.as_ref().map(|file| rustix::io::pwrite(file, chunk, offset));
+            match written {
+                Some(Ok(bytes)) if bytes == chunk.len() => {}
+                Some(Err(error)) if error != Errno::INVAL && error != Errno::INTR => return Err(error.into()),
+                // Not possible on this file system, or cut short: the other way writes it all.
+                _ => {
+                    direct = None;
+                    self.write_all_at(chunk, offset)?;
+                }
+            }
+            offset += chunk.len() as u64;
         }
         Ok(())
     }

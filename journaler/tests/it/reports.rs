@@ -228,6 +228,34 @@ fn the_mark_never_vouches_for_lost_reports() {
 }
 
 #[test]
+fn files_with_much_that_is_not_durable_are_synced_early_and_no_mark_moves() {
+    let (fake, storage) = fake();
+    let log = open(&storage, 4);
+    let mut writer = log.writer();
+    let mut write = |session, first, count| {
+        let bytes = reports(session, 1, first, count);
+        writer.write(SessionId(session), DAY, ReportNumber(first), &bytes).unwrap();
+    };
+    let durable = |session: u32| {
+        let storage = fake.power_cut(|_| false).shared();
+        let file = storage.open(&format!("reports/day-1/session-{session}"), Access::Read).unwrap();
+        file.length().unwrap() / REPORT_RECORD_BYTES as u64 - 1
+    };
+    write(1, 1, 1);
+    write(2, 1, 1);
+    log.sync(Sequence(2)).unwrap();
+    write(1, 2, 3_000);
+    write(2, 2, 3_000);
+    write(1, 3_002, 3_000);
+    assert_eq!((durable(1), durable(2)), (1, 1));
+    log.sync_early().unwrap();
+    assert_eq!((durable(1), durable(2)), (6_001, 1));
+    assert_eq!(log.durable_mark(), Sequence(2));
+    log.sync(Sequence(3)).unwrap();
+    assert_eq!((durable(1), durable(2)), (6_001, 3_001));
+}
+
+#[test]
 fn a_reader_thread_never_sees_a_report_before_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let storage: SharedStorage = Arc::new(RealStorage::create(directory.path()).unwrap());
