@@ -153,8 +153,8 @@ impl ThreadPlan {
     pub fn for_cores(cores: usize) -> Self {
         use StageName::{Depth, Journal, Logic, Metrics, Replicate, Reports, Ticker, Unmarshal};
         let threads: &[&[StageName]] = match cores {
-            0..=3 => &[&[Journal, Ticker], &[Replicate, Unmarshal, Logic, Reports, Depth, Metrics]],
-            4..=7 => &[&[Journal, Ticker], &[Replicate, Unmarshal, Logic], &[Reports, Depth, Metrics]],
+            0..=1 => &[&[Journal, Ticker], &[Replicate, Unmarshal, Logic, Reports, Depth, Metrics]],
+            2..=7 => &[&[Journal, Ticker], &[Replicate, Unmarshal, Logic], &[Reports, Depth, Metrics]],
             _ => &[&[Journal], &[Ticker, Replicate, Unmarshal], &[Logic], &[Reports], &[Depth, Metrics]],
         };
         Self(threads.iter().map(|stages| ThreadSpec { stages: stages.to_vec(), core: None }).collect())

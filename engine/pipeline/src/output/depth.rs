@@ -1,7 +1,7 @@
 //! The depth stage: price levels of each instrument, for queries. It must not wait for a reader, or show one the book
 //! in the middle of a command.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use exchange::Exchange;
@@ -10,26 +10,22 @@ use protocol::{
 };
 use ring::{OutputPoller, Polled, Stage, WakeSet, Work};
 
+use super::levels::{Level, Levels};
 use super::{STEP_EVENTS_MAX, whole_up_to};
 use crate::control::{Control, Course};
 use crate::ids::IdHasher;
 use crate::marks::Shared;
 
-/// A level's orders taken together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Level {
-    // Wider than a quantity: the sum of many may not fit one.
-    quantity: u128,
-    orders: u32,
-}
-
-/// Levels of one side by price.
-type Levels = BTreeMap<Price, Level>;
-
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 struct Book {
     bids: Levels,
     asks: Levels,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self { bids: Levels::new(Side::Buy), asks: Levels::new(Side::Sell) }
+    }
 }
 
 /// All instruments, as of a whole command.
@@ -110,17 +106,18 @@ impl Books {
         for (definition, _) in exchange.instruments() {
             let id = definition.instrument;
             let Some(depth) = exchange.depth(id, usize::MAX) else { continue };
-            let levels = |side: &[DepthLevel]| {
-                let level =
-                    |level: &DepthLevel| Level { quantity: level.quantity.0.into(), orders: level.orders };
-                side.iter().map(|at| (at.price, level(at))).collect()
-            };
-            let book = Book { bids: levels(&depth.bids), asks: levels(&depth.asks) };
+            let mut book = Book::default();
+            for (levels, side) in [(&mut book.bids, &depth.bids), (&mut book.asks, &depth.asks)] {
+                for at in side {
+                    *levels.entry(at.price) = Level { quantity: at.quantity.0.into(), orders: at.orders };
+                }
+            }
             books.by_instrument.insert(id, book);
         }
         books
     }
 
+    #[inline]
     fn apply(&mut self, delta: &Delta) {
         let book = self.by_instrument.entry(delta.instrument).or_default();
         let levels = match delta.side {
@@ -129,12 +126,12 @@ impl Books {
         };
         let quantity = u128::from(delta.quantity.0);
         if delta.change == Change::Enter {
-            let level = levels.entry(delta.price).or_default();
+            let level = levels.entry(delta.price);
             level.quantity += quantity;
             level.orders += 1;
             return;
         }
-        let Some(level) = levels.get_mut(&delta.price) else {
+        let Some(level) = levels.get_mut(delta.price) else {
             unreachable!("{delta:?} is at a level without orders");
         };
         assert!(level.quantity >= quantity && level.orders > 0, "{delta:?} takes more than {level:?} has");
@@ -143,23 +140,23 @@ impl Books {
             level.orders -= 1;
             if level.orders == 0 {
                 assert_eq!(level.quantity, 0, "quantity without orders after {delta:?}");
-                levels.remove(&delta.price);
+                levels.remove(delta.price);
             }
         }
     }
 
     fn snapshot(&self, instrument: InstrumentId, levels: usize) -> Option<DepthSnapshot> {
         let book = self.by_instrument.get(&instrument)?;
-        let level = |(price, level): (&Price, &Level)| DepthLevel {
-            price: *price,
+        let level = |(price, level): (Price, &Level)| DepthLevel {
+            price,
             quantity: Quantity(u64::try_from(level.quantity).unwrap_or(u64::MAX)),
             orders: level.orders,
         };
         Some(DepthSnapshot {
             instrument,
             sequence: self.sequence,
-            bids: book.bids.iter().rev().take(levels).map(level).collect(),
-            asks: book.asks.iter().take(levels).map(level).collect(),
+            bids: book.bids.best_first().take(levels).map(level).collect(),
+            asks: book.asks.best_first().take(levels).map(level).collect(),
         })
     }
 }
@@ -254,16 +251,23 @@ impl Stage for Depth {
         let Some(mut books) = view.try_lock() else { return Work::Idle };
         // Read before the poll: all events up to here are in the ring by now.
         let published = shared.marks.published_sequence();
-        let polled = poller.poll(STEP_EVENTS_MAX, |output, _| {
-            if output.sequence != *open {
-                close(&mut books, deltas, *open);
-                *open = output.sequence;
-            }
-            match &output.event {
-                Event::InstrumentDefined(definition) => {
+        let polled = poller.poll_slices(STEP_EVENTS_MAX, |slices| {
+            let Some(last) = slices.iter().rev().find_map(|slice| slice.last()) else { return };
+            for output in slices.into_iter().flatten() {
+                if output.sequence != *open {
+                    close(&mut books, deltas, *open);
+                    *open = output.sequence;
+                }
+                if let Event::InstrumentDefined(definition) = &output.event {
                     books.by_instrument.entry(definition.instrument).or_default();
                 }
-                event => deltas.extend(Delta::of(event)),
+                let delta = Delta::of(&output.event);
+                if output.sequence == last.sequence {
+                    // There may be more to come of this command, which has to be seen with it.
+                    deltas.extend(delta);
+                } else {
+                    deltas.drain(..).chain(delta).for_each(|delta| books.apply(&delta));
+                }
             }
         });
         let whole = whole_up_to(polled, *open, published);

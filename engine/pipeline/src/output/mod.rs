@@ -1,6 +1,7 @@
 //! The stages on the output ring. They run in parallel; each sees every event.
 
 mod depth;
+mod levels;
 mod metrics;
 mod reports;
 

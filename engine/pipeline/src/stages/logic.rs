@@ -18,21 +18,23 @@ use crate::marks::{Gauges, LogicState, Shared};
 const STEP_COMMANDS_MAX: usize = 1024;
 /// How many commands ahead of the one being applied the exchange is told what to fetch.
 const LOOK_AHEAD: usize = 4;
-/// Staged events from which on the ring is offered them, between two commands; also what may be staged beyond the events of
-/// one command.
+/// Events from which on they are published, between two commands: few enough to be in the cache when they are read.
 const CHUNK_EVENTS: usize = 256;
-/// Events that the staging keeps room for after a command that emitted more.
-const STAGED_EVENTS_KEPT: usize = 16 * 1024;
+/// Events that the overflow keeps room for after a command that filled the ring.
+const OVERFLOW_EVENTS_KEPT: usize = 16 * 1024;
 
 /// Where the stage leaves the exchange when it has finished.
 pub(crate) type FinalState = Arc<Mutex<Option<Exchange>>>;
 
-/// Events on their way into the output ring. What the ring has no room for stays here: at most what one command emits
-/// and a chunk, since no command is taken meanwhile.
+/// Events on their way out. They are written straight into the output ring, whose readers see them when the command is
+/// applied whole. What the ring has no room for waits here: at most what one command emits, since no command is taken
+/// meanwhile.
 struct Outbox {
     ring: OutputPublisher<Output>,
-    staged: Vec<Output>,
-    /// How many of the staged are in the ring.
+    /// How many events are in the ring that its readers don't see yet.
+    hidden: usize,
+    overflow: Vec<Output>,
+    /// How many of the overflow are in the ring.
     sent: usize,
     checkpoints: Checkpoints,
     /// How many checkpoints there were.
@@ -41,8 +43,8 @@ struct Outbox {
 
 impl Outbox {
     fn new(ring: OutputPublisher<Output>, checkpoints: Checkpoints, last: Option<Checkpoint>) -> Self {
-        let staged = Vec::with_capacity(2 * CHUNK_EVENTS);
-        let mut outbox = Self { ring, staged, sent: 0, checkpoints, checkpoint_count: 0 };
+        let mut outbox =
+            Self { ring, hidden: 0, overflow: Vec::new(), sent: 0, checkpoints, checkpoint_count: 0 };
         last.into_iter().for_each(|checkpoint| outbox.keep(checkpoint));
         outbox
     }
@@ -52,21 +54,27 @@ impl Outbox {
         self.checkpoint_count += 1;
     }
 
-    /// Hands over what the ring has room for, and says how many events those were.
+    /// Shows the ring's readers all that is in it, adds what there is room for, and says how many events of the overflow
+    /// that was. Only between two commands.
     fn offer(&mut self) -> usize {
-        let waiting = self.staged.get(self.sent..).unwrap_or_default();
-        let taken = self.ring.publish_some(waiting);
+        self.ring.flush();
+        self.hidden = 0;
+        if self.overflow.is_empty() {
+            return 0;
+        }
+        let taken = self.ring.publish_some(self.overflow.get(self.sent..).unwrap_or_default());
         self.sent += taken;
-        if self.sent == self.staged.len() {
-            self.staged.clear();
-            self.staged.shrink_to(STAGED_EVENTS_KEPT);
+        if self.sent == self.overflow.len() {
+            self.overflow.clear();
+            self.overflow.shrink_to(OVERFLOW_EVENTS_KEPT);
             self.sent = 0;
         }
         taken
     }
 
+    /// Whether no event waits for room in the ring.
     fn is_empty(&self) -> bool {
-        self.staged.is_empty()
+        self.overflow.is_empty()
     }
 }
 
@@ -76,7 +84,11 @@ impl EventSink for Outbox {
         if let Event::Checkpoint(checkpoint) = output.event {
             self.keep(checkpoint);
         }
-        self.staged.push(output);
+        if self.overflow.is_empty() && self.ring.push(output).is_ok() {
+            self.hidden += 1;
+        } else {
+            self.overflow.push(output);
+        }
     }
 }
 
@@ -169,7 +181,7 @@ fn apply(
             return index;
         }
         // What an offer that found the ring full leaves behind ends the batch.
-        if outbox.staged.len() >= CHUNK_EVENTS {
+        if outbox.hidden >= CHUNK_EVENTS || !outbox.is_empty() {
             outbox.offer();
             if !outbox.is_empty() {
                 return index + 1;
@@ -258,8 +270,10 @@ mod tests {
 
     #[test]
     fn nothing_of_a_command_leaves_before_it_is_applied_whole() {
-        const EVENTS: usize = 10 * CHUNK_EVENTS;
-        let (ring, [mut reader]) = output_ring::<Output, 1>(16 * CHUNK_EVENTS).unwrap();
+        const SLOTS: usize = 16 * CHUNK_EVENTS;
+        // More than the ring has room for, so that some wait.
+        const EVENTS: usize = SLOTS + 3 * CHUNK_EVENTS;
+        let (ring, [mut reader]) = output_ring::<Output, 1>(SLOTS).unwrap();
         let mut outbox = Outbox::new(ring, Checkpoints::default(), None);
         let (sequence, log_time) = (Sequence(1), Timestamp(1));
         for day in 0..EVENTS {
@@ -267,7 +281,18 @@ mod tests {
             outbox.emit(Output { sequence, log_time, event });
             assert_eq!(reader.poll(usize::MAX, |_, _| ()), Polled::Idle, "event {day} has left");
         }
-        assert_eq!(outbox.offer(), EVENTS);
-        assert_eq!(reader.poll(usize::MAX, |_, _| ()), Polled::Work(EVENTS));
+        let mut days = Vec::new();
+        let mut read = |days: &mut Vec<u32>| {
+            reader.poll(usize::MAX, |output, _| match output.event {
+                Event::DayStarted(day) => days.push(day.0),
+                event => panic!("{event:?}"),
+            })
+        };
+        assert_eq!(outbox.offer(), 0, "the ring is full");
+        assert_eq!(read(&mut days), Polled::Work(SLOTS));
+        assert_eq!(outbox.offer(), EVENTS - SLOTS);
+        assert!(outbox.is_empty());
+        assert_eq!(read(&mut days), Polled::Work(EVENTS - SLOTS));
+        assert!(days.iter().copied().eq(0..EVENTS as u32), "each event once, in order");
     }
 }

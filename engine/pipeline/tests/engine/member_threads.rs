@@ -86,8 +86,8 @@ fn every_plan_of_threads_answers_everybody() {
     const ORDERS: u64 = 1_500;
     for (plan, durability) in [
         (ThreadPlan::single(), Durability::Memory),
-        (ThreadPlan::for_cores(2), Durability::Disk),
-        (ThreadPlan::for_cores(4), Durability::Memory),
+        (ThreadPlan::for_cores(1), Durability::Disk),
+        (ThreadPlan::for_cores(2), Durability::Memory),
         (ThreadPlan::for_cores(8), Durability::Disk),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -72,18 +72,29 @@ pub(crate) fn orders(
     ids.map(order).collect()
 }
 
+/// The layout for many cores, each of the eight stages pinned to one of its own; here to those that there are.
+fn each_stage_on_a_core() -> ThreadPlan {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let stages = ["journal", "ticker", "replicate", "unmarshal", "logic", "reports", "depth", "metrics"];
+    let threads: Vec<String> =
+        (0..).zip(stages).map(|(nth, stage)| format!("{stage}@{}", nth % cores)).collect();
+    ThreadPlan::parse(threads.iter().map(String::as_str)).unwrap()
+}
+
 #[test]
 fn every_plan_of_threads_answers_everybody_and_comes_back_the_same() {
     const ORDERS: u64 = 2_000;
-    for (plan, durability) in [
-        (ThreadPlan::single(), Durability::Memory),
-        (ThreadPlan::for_cores(2), Durability::Disk),
-        (ThreadPlan::for_cores(4), Durability::Memory),
-        (ThreadPlan::for_cores(8), Durability::Disk),
+    let park = WaitStrategy::default();
+    for (plan, durability, wait) in [
+        (ThreadPlan::single(), Durability::Memory, park),
+        (ThreadPlan::for_cores(1), Durability::Disk, park),
+        (ThreadPlan::for_cores(2), Durability::Memory, park),
+        (ThreadPlan::for_cores(8), Durability::Disk, park),
+        (each_stage_on_a_core(), Durability::Disk, WaitStrategy::BusySpin),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let storage: SharedStorage = Arc::new(RealStorage::create(folder.path()).unwrap());
-        let config = real_config(plan, durability);
+        let config = EngineConfig { wait, ..real_config(plan, durability) };
         let (engine, recorder) = start(&storage, &config);
         publish_all(&engine, &Flow::new(0).opening());
         thread::scope(|scope| {
