@@ -200,6 +200,7 @@ fn start(
     let mut config = GatewayConfig::new("127.0.0.1:0".parse()?);
     config.session.throttle = None;
     let parts = GatewayParts {
+        recorder: recorder::Writer::off(),
         resume: ResumeKeys::new([0; RESUME_KEY_BYTES]),
         ingress,
         reports: log.reader(),

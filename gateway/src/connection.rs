@@ -3,6 +3,7 @@
 
 mod copies;
 mod login;
+mod recording;
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -20,6 +21,7 @@ use protocol::{
     DEPTH_LEVELS_MAX, DepthQuery, EndReason, FrameKind, InstrumentQuery, RefuseReason, Refused, RequestId,
     Unsequenced, UserName,
 };
+use recorder::Writer;
 use ring::{Ingress, PublishError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -27,6 +29,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
+use self::recording::Unsent;
 use crate::admission::{AdmissionSource, DepthSource};
 use crate::buffers::{Inbound, Outbound};
 use crate::clock::Clock;
@@ -69,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) left: Notify,
     /// Reports as read from the log, on their way into a connection's buffer.
     pub(crate) strides: RefCell<Vec<u8>>,
+    pub(crate) recorder: RefCell<Writer>,
     pub(crate) stats: Arc<StatsCells>,
 }
 
@@ -95,6 +99,7 @@ pub(crate) struct Connection {
     reading: bool,
     let_in: bool,
     refused: u64,
+    unsent: Unsent,
 }
 
 /// What a wait came to.
@@ -127,6 +132,7 @@ impl Connection {
             reading: true,
             let_in: false,
             refused: 0,
+            unsent: Unsent::default(),
         }
     }
 
@@ -290,8 +296,12 @@ impl Connection {
             let mut frames: [&[u8]; PUBLISH_MAX] = [&[]; PUBLISH_MAX];
             let count = self.inbound.frames_waiting().min(claim);
             frames.iter_mut().zip(self.inbound.frames()).for_each(|(slot, frame)| *slot = frame);
+            let began = self.shared.recorder.borrow().ticks();
             match ingress.try_publish_many(&frames[..count]) {
-                Ok(()) => self.inbound.published(count),
+                Ok(()) => {
+                    self.inbound.published(count);
+                    self.record_published(began, count, ingress.claimed());
+                }
                 Err(PublishError::Full(_) | PublishError::ClaimTooLarge { .. }) if count > 1 => {
                     claim = count / 2;
                 }
@@ -303,8 +313,12 @@ impl Connection {
             if self.session.has_outlived(self.shared.leadership.term()) {
                 return false;
             }
+            let began = self.shared.recorder.borrow().ticks();
             match ingress.try_publish(frame.as_bytes()) {
-                Ok(()) => self.session.control_published(),
+                Ok(()) => {
+                    self.session.control_published();
+                    self.record_published(began, 1, ingress.claimed());
+                }
                 Err(PublishError::Full(_)) => return false,
                 Err(error) => unreachable!("a frame built here is not taken: {error}"),
             }
@@ -357,6 +371,7 @@ impl Connection {
             let read = self.shared.reports.read(wanted.session, wanted.day, wanted.next, max, &mut strides);
             let (is_all, sent) = match read {
                 Ok(count) => {
+                    self.unsent.add(&strides);
                     // The day ends for the client once it has the drop copies of the day, too.
                     let is_all = count < max && (is_copied || self.session.copies() == 0);
                     (count < max, self.session.reports(now, today, &strides, is_all, &mut self.out))
@@ -439,6 +454,7 @@ impl Connection {
         match happened.wrote {
             Some(Ok(length)) => {
                 self.out.took(length);
+                self.record_sent();
                 self.session.taken(now, self.out.pending().len());
             }
             Some(Err(_)) => self.lose(now),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use journaler::ReportReader;
+use recorder::Writer;
 use ring::Ingress;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,6 +57,8 @@ pub struct GatewayParts {
     pub leadership: Arc<dyn Leadership>,
     /// Lets clients in again without their passwords being verified.
     pub resume: ResumeKeys,
+    /// Records what is published and sent.
+    pub recorder: Writer,
 }
 
 /// A running gateway. Dropping it stops it.
@@ -230,6 +233,7 @@ fn shared(
         active: Cell::new(0),
         left: Notify::new(),
         strides: RefCell::default(),
+        recorder: RefCell::new(parts.recorder),
         stats,
     }
 }

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use journaler::{ArchiveOptions, JournalOptions, ReportLogOptions};
+use recorder::Recorder;
 use ring::WaitStrategy;
 use snapshots::{MakerOptions, SNAPSHOTS_KEPT_MIN, SnapshotSchedule};
 
@@ -38,6 +39,8 @@ pub struct EngineConfig {
     pub snapshots_kept: usize,
     /// Where closed segments are copied to before they may be removed.
     pub archive: Option<ArchiveOptions>,
+    /// What each stage records its batches with.
+    pub recorder: Recorder,
     /// The time.
     pub clock: Clock,
     /// What ends the process.
@@ -65,6 +68,7 @@ impl EngineConfig {
             snapshots: SnapshotSchedule::default(),
             snapshots_kept: SNAPSHOTS_KEPT_MIN,
             archive: None,
+            recorder: Recorder::off(),
             clock: Clock::system(),
             fatal: Fatal::exit(),
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::atomic::AtomicCell;
 use exchange::Exchange;
 use protocol::{Checkpoint, Sequence, Timestamp, TradingDay};
+use recorder::Recorder;
 use ring::Mark;
 
 use crate::checkpoints::Checkpoints;
@@ -202,15 +203,18 @@ pub(crate) struct Shared {
     pub(crate) checkpoints: Checkpoints,
     // A sequence lock inside: the logic never waits for a reader.
     pub(crate) logic: AtomicCell<LogicState>,
+    /// Makes each stage its writer.
+    pub(crate) recorder: Recorder,
 }
 
 impl Shared {
-    pub(crate) fn at(base: Sequence) -> Self {
+    pub(crate) fn at(base: Sequence, recorder: Recorder) -> Self {
         Self {
             marks: Marks::at(base),
             journal: JournalMetrics::default(),
             checkpoints: Checkpoints::default(),
             logic: AtomicCell::new(LogicState::default()),
+            recorder,
         }
     }
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use journaler::Segments;
 use protocol::{Body, Command, Egress, Output, Sequence};
+use recorder::{Writer, stages as points};
 use replicator::Sequencer;
 use ring::{
     FramePoller, Ingress, InputRing, Runner, Stage, Waiter, WakeSet, Waker, Work, frame_ring, input_ring,
@@ -87,10 +88,12 @@ fn readers_of(stage: StageName, kind: Kind) -> &'static [StageName] {
     }
 }
 
-/// Ends a stage of another crate with the engine.
+/// Ends a stage of another crate with the engine, and records the frames that it lets through.
 struct Ending<S> {
     stage: S,
     control: Arc<Control>,
+    committed: Sequence,
+    recorder: Writer,
 }
 
 impl<S: Stage> Stage for Ending<S> {
@@ -104,6 +107,11 @@ impl<S: Stage> Stage for Ending<S> {
         }
         match self.stage.do_work() {
             Work::Idle if self.control.is_at_least(Course::Leaving) => Work::Finished,
+            Work::Done(frames) => {
+                self.committed.0 += frames as u64;
+                self.recorder.record(points::COMMITTED, [frames as u64, self.committed.0]);
+                Work::Done(frames)
+            }
             work => work,
         }
     }
@@ -154,7 +162,7 @@ impl Core {
             input_ring::<Command>(config.input_slots, wakers(&seats, raw_readers, None))?;
         let (output, [reports_end, depth_end, metrics_end]) = output_ring::<Output, 3>(config.output_slots)?;
 
-        let shared = Arc::new(Shared::at(base));
+        let shared = Arc::new(Shared::at(base, config.recorder.clone()));
         shared.journal.reset_durable(durable);
         let control = Arc::new(Control::new(config.fatal.clone()));
         let events = Arc::new(EventMetrics::default());
@@ -215,12 +223,13 @@ pub(crate) fn wire(
     let term = sequencer.term_mark();
     let (s, c) = (Arc::clone(&shared), Arc::clone(&control));
     let journal = JournalStage::new(core.journal, journal, term, clock(), s, c);
+    let (committed, recorder) = (core.base, shared.recorder.writer("replicate"));
     let (s, c) = (shared, Arc::clone(&control));
     let ticker = Ticker::new(core.ingress.clone(), Ticks::Alone, clock(), config.tick_interval, s, c);
     core.stages.extend::<[(StageName, Box<dyn Stage>); 3]>([
         (StageName::Journal, Box::new(journal)),
         (StageName::Ticker, Box::new(ticker)),
-        (StageName::Replicate, Box::new(Ending { stage: sequencer, control })),
+        (StageName::Replicate, Box::new(Ending { stage: sequencer, control, committed, recorder })),
     ]);
     let house = House::new(core.view.clone(), core.segments, core.store, None);
     let runners = runners(core.seats, core.stages, core.kind);

@@ -90,7 +90,10 @@ pub struct Join {
     known: Option<(u64, u64)>,
     /// Everything up to here was looked at.
     done: u64,
-    counted: BTreeMap<String, Counted>,
+    /// Frames that are told of.
+    wanted: (u64, u64),
+    /// By the points' names, in the order of the dictionaries.
+    counted: Vec<(String, Counted)>,
     lost: u64,
 }
 
@@ -111,9 +114,17 @@ impl Join {
             claims: VecDeque::new(),
             known: None,
             done: 0,
-            counted: BTreeMap::new(),
+            wanted: (1, u64::MAX),
+            counted: Vec::new(),
             lost: 0,
         }
+    }
+
+    /// Tells only of the frames `first` to `last`.
+    #[must_use]
+    pub fn within(mut self, first: u64, last: u64) -> Self {
+        self.wanted = (first, last);
+        self
     }
 
     /// Takes in a file's records. Tells of the frames that are too old for a record of this or a later file to be about them.
@@ -122,6 +133,11 @@ impl Join {
             self.finish(take);
             self.run = Some(contents.run);
             self.points.clone_from(&contents.points);
+            for info in &contents.points {
+                if !self.counted.iter().any(|(name, _)| *name == info.name) {
+                    self.counted.push((info.name.clone(), Counted::default()));
+                }
+            }
         }
         let before = self.lines.values().map(|line| line.last).max().unwrap_or_default();
         for record in &contents.records {
@@ -139,10 +155,10 @@ impl Join {
         (self.known, self.done) = (None, 0);
     }
 
-    /// What passed each point.
-    #[must_use]
-    pub fn counted(&self) -> &BTreeMap<String, Counted> {
-        &self.counted
+    /// What passed each point that was passed, in the order of the dictionary.
+    pub fn counted(&self) -> impl Iterator<Item = (&str, Counted)> {
+        let all = self.counted.iter().map(|(name, counted)| (name.as_str(), *counted));
+        all.filter(|(_, counted)| counted.records > 0)
     }
 
     /// Records that were lost.
@@ -175,9 +191,10 @@ impl Join {
             Some((first, last)) if session.is_none() => last - first + 1,
             _ => frames.unwrap_or_default(),
         };
-        let counted = self.counted.entry(info.name.clone()).or_default();
-        counted.records += 1;
-        counted.frames = counted.frames.saturating_add(passed);
+        if let Some((_, counted)) = self.counted.iter_mut().find(|(name, _)| *name == info.name) {
+            counted.records += 1;
+            counted.frames = counted.frames.saturating_add(passed);
+        }
         if let Some(claim) = claim {
             let place = self.claims.partition_point(|other| other.end <= claim.end);
             self.claims.insert(place, claim);
@@ -247,7 +264,8 @@ impl Join {
             let place = |name| self.points.iter().position(|info| info.name == name);
             let (Some(from), Some(until)) = (place(from.as_str()), place(until.as_str())) else { continue };
             let Some(line) = self.lines.get(&from) else { continue };
-            let within = |first: u64, last: u64| (first.max(self.done + 1), last.min(to));
+            let wanted = (self.wanted.0.max(self.done + 1), self.wanted.1.min(to));
+            let within = |first: u64, last: u64| (first.max(wanted.0), last.min(wanted.1));
             let mut each = |a: &Span, b: &Span| {
                 let (first, last) = within(a.first.max(b.first), a.last.min(b.last));
                 if first <= last {

@@ -25,8 +25,6 @@ const PAUSE_NS: u64 = 10_000_000_000;
 const PENDING_BYTES_MAX: usize = 1 << 20;
 /// Ticks a second until there is something to tell them from: read by nobody once a file has two readings.
 const TICKS_PER_SECOND_ASSUMED: u64 = 1_000_000_000;
-/// Lowest priority of a normal thread on Linux.
-const NICE: i32 = 19;
 
 /// Where a recording goes.
 pub struct Options {
@@ -57,7 +55,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Starts the thread, of the lowest priority. A folder that can't be used is told in the log and tried again.
+    /// Starts the thread. It has the usual priority: it works for some microseconds at a time, and a lower one would keep the
+    /// sockets of a killed process open until its turn comes. A folder that can't be used is told in the log and tried again.
     ///
     /// # Errors
     /// The thread can't be made.
@@ -65,10 +64,6 @@ impl Recording {
         let (stop, stopped) = mpsc::sync_channel(0);
         let mut tape = Tape::new(drain, options, Reading::now());
         let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            // On Linux the call is about the calling thread; without it the work is done all the same.
-            if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                tracing::warn!(%error, "the flight recorder's thread keeps its priority");
-            }
             tape.run(&stopped);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

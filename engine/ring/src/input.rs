@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use disruptor::{BusySpin, build_multi_producer};
 
-pub use ingress::{Ingress, Published};
+pub use ingress::{Claimed, Ingress, Published};
 pub use pollers::{
     DecodedBatch, FrameBatch, FramePoller, Frames, LOGIC_BATCH_MAX, LogicPoller, UnmarshalPoller,
 };

@@ -28,9 +28,9 @@ mod wait;
 
 pub use error::{Full, PublishError, RingError};
 pub use input::{
-    DecodedBatch, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_SLOTS_MAX, FrameBatch, FramePoller, Frames,
-    Ingress, InputRing, LOGIC_BATCH_MAX, LogicPoller, Published, SLOT_BYTES, UnmarshalPoller, frame_ring,
-    input_ring,
+    Claimed, DecodedBatch, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_SLOTS_MAX, FrameBatch, FramePoller,
+    Frames, Ingress, InputRing, LOGIC_BATCH_MAX, LogicPoller, Published, SLOT_BYTES, UnmarshalPoller,
+    frame_ring, input_ring,
 };
 pub use mark::Mark;
 pub use output::{OutputPoller, OutputPublisher, output_ring};

@@ -37,6 +37,8 @@ pub struct Config {
     pub http: SocketAddr,
     /// Logging.
     pub log: LogConfig,
+    /// Flight recorder; `None` where there is none.
+    pub recorder: Option<RecorderConfig>,
     /// File of instruments; `None` for the demonstration ones.
     pub instruments: Option<PathBuf>,
     /// Users made at the first start.
@@ -119,6 +121,13 @@ pub struct LogConfig {
     pub level: String,
     /// Time between two lines of statistics; `None` for none.
     pub stats_every: Option<Duration>,
+}
+
+/// See `[recorder]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecorderConfig {
+    /// Bytes that its files may take.
+    pub bytes_max: u64,
 }
 
 /// See `[users]`.

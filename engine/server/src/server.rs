@@ -2,6 +2,7 @@
 //! of a cluster it hands leadership over before it stops.
 
 mod directory;
+mod recording;
 mod start;
 mod upkeep;
 
@@ -13,7 +14,10 @@ use std::time::{Duration, Instant};
 use journaler::SharedStorage;
 use pipeline::EngineHandle;
 use protocol::TradingDay;
+use recorder::Recording;
 use snapshots::SnapshotStore;
+
+pub(crate) use self::recording::FOLDER as RECORDER_FOLDER;
 
 use self::directory::remove;
 use self::start::{Site, Started};
@@ -41,6 +45,7 @@ pub struct Server {
     oversight: Arc<Oversight>,
     storage: SharedStorage,
     reserve: Arc<Reserve>,
+    recording: Option<Recording>,
     // Dropped last of all: it tells of the stop until the end.
     http: HttpServer,
     ready: Ready,
@@ -77,11 +82,13 @@ impl Server {
         let (storage, data) = directory::open(&config.data)?;
         let http = HttpServer::start(config.http, Arc::clone(&oversight))
             .map_err(|error| directory::no_http(&config, &data, &error))?;
+        let (recorder, recording) = recording::start(&config, &data, &storage)?;
         let site = Site {
             config: &config,
             data: &data,
             storage: &storage,
             oversight: &oversight,
+            recorder: &recorder,
             http: http.address(),
             ready_file,
         };
@@ -124,8 +131,19 @@ impl Server {
             durability: config.durability_name(),
         });
         oversight.enter(Phase::Serving);
-        let server =
-            Self { config, data, engine, member, oversight, storage, reserve, http, ready, ready_files };
+        let server = Self {
+            config,
+            data,
+            engine,
+            member,
+            oversight,
+            storage,
+            reserve,
+            recording,
+            http,
+            ready,
+            ready_files,
+        };
         server.tell_ready(passwords.as_ref(), day)?;
         Ok(server)
     }
@@ -181,6 +199,8 @@ impl Server {
             member.stop();
         }
         let stopped = self.engine.stop(assembly::STOP_PATIENCE);
+        // Behind the last stage, so that its last records are written.
+        drop(self.recording);
         drop(self.http);
         if let Some(fault) = stopped.fault {
             return Err(CommandError::failed(format!("fatal: {fault}")));

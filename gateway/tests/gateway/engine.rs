@@ -161,6 +161,7 @@ impl Venue {
         let admits = Arc::clone(&admission);
         let lead = Arc::new(FakeLead::default());
         let parts = GatewayParts {
+            recorder: recorder::Writer::off(),
             resume: ResumeKeys::new([7; 32]),
             ingress: ring.ingress,
             reports: log.reader(),

@@ -16,6 +16,7 @@ mod network;
 mod observers;
 mod partitions;
 mod poison;
+mod recorder;
 mod recovery;
 mod rulebook;
 mod small_disk;

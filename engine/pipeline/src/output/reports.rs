@@ -9,6 +9,7 @@ use protocol::{
     Egress, Event, Named, Notice, Output, REPORT_STRIDE, Recipient, ReportNumber, Sequence, SessionId,
     TradingDay, encode_report,
 };
+use recorder::{Writer, stages as points};
 use ring::{OutputPoller, Polled, Stage, Work};
 
 use super::{STEP_EVENTS_MAX, whole_up_to};
@@ -198,6 +199,7 @@ pub(crate) struct Reports {
     egress: Box<dyn Egress>,
     /// The last frame seen, whose events may not all have been seen.
     open: Sequence,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -211,11 +213,12 @@ impl Reports {
         control: Arc<Control>,
     ) -> Self {
         let open = shared.marks.reported_sequence();
-        Self { poller, batch, egress, open, shared, control }
+        let recorder = shared.recorder.writer("reports");
+        Self { poller, batch, egress, open, recorder, shared, control }
     }
 
     fn step(&mut self) -> Result<Polled, JournalError> {
-        let Self { poller, batch, egress, open, shared, .. } = self;
+        let Self { poller, batch, egress, open, recorder, shared, .. } = self;
         // Read before the poll: all events up to here are in the ring by now.
         let published = shared.marks.published_sequence();
         let mut outcome = Ok(());
@@ -228,7 +231,9 @@ impl Reports {
         outcome?;
         batch.flush(egress.as_mut())?;
         let whole = whole_up_to(polled, *open, published);
-        if whole > shared.marks.reported_sequence() {
+        let reported = shared.marks.reported_sequence();
+        if whole > reported {
+            recorder.record(points::REPORTED, [whole.0 - reported.0, whole.0]);
             shared.marks.advance_reported(whole);
         }
         Ok(polled)

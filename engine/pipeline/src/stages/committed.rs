@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use protocol::Sequence;
+use recorder::{Writer, stages as points};
 use ring::{FramePoller, Polled, Stage, Work};
 
 use crate::control::{Control, Course};
@@ -19,6 +20,7 @@ pub(crate) struct Committed {
     replicate: FramePoller,
     journaled: Sequence,
     committed: Sequence,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -32,11 +34,12 @@ impl Committed {
         shared: Arc<Shared>,
         control: Arc<Control>,
     ) -> Self {
-        Self { journal, replicate, journaled: base, committed: base, shared, control }
+        let recorder = shared.recorder.writer("replicate");
+        Self { journal, replicate, journaled: base, committed: base, recorder, shared, control }
     }
 
     fn step(&mut self) -> Result<[Polled; 2], Infallible> {
-        let Self { journal, replicate, journaled, committed, shared, .. } = self;
+        let Self { journal, replicate, journaled, committed, recorder, shared, .. } = self;
         // The marks move before the slots are released, so that the logic sees what it asserts.
         let first = journal.poll(STEP_SLOTS_MAX, |batch| {
             journaled.0 += batch.len() as u64;
@@ -46,6 +49,7 @@ impl Committed {
         let second = replicate.poll(STEP_SLOTS_MAX, |batch| {
             committed.0 += batch.len() as u64;
             shared.marks.advance_committed(*committed);
+            recorder.record(points::COMMITTED, [batch.len() as u64, committed.0]);
             Ok::<_, Infallible>(())
         })?;
         Ok([first, second])

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use journaler::{Journal, JournalError, SpaceState};
 use protocol::{FRAME_LENGTH_MAX, SLOT_LENGTH, Sequence, Term};
+use recorder::{Writer, stages as points};
 use ring::{FrameBatch, FramePoller, Mark, Polled, Stage, Work};
 
 use crate::clock::Clock;
@@ -22,6 +23,11 @@ pub(crate) struct JournalStage {
     term: Arc<Mark>,
     clock: Clock,
     space_asked: Duration,
+    /// Slots of the ring that it took.
+    slots: u64,
+    /// Up to where it told that frames are durable.
+    durable: Sequence,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -35,12 +41,26 @@ impl JournalStage {
         shared: Arc<Shared>,
         control: Arc<Control>,
     ) -> Self {
-        Self { poller, journal: Some(journal), term, clock, space_asked: Duration::ZERO, shared, control }
+        let durable = journal.durable_sequence();
+        let recorder = shared.recorder.writer("journal");
+        Self {
+            poller,
+            journal: Some(journal),
+            term,
+            clock,
+            space_asked: Duration::ZERO,
+            slots: 0,
+            durable,
+            recorder,
+            shared,
+            control,
+        }
     }
 
     /// What of a step can fail.
     fn step(&mut self, now: Duration) -> Result<Work, JournalError> {
-        let Self { poller, journal, term, clock, space_asked, shared, control } = self;
+        let Self { poller, journal, term, clock, space_asked, slots, durable, recorder, shared, control } =
+            self;
         let Some(open) = journal.as_mut() else { return Ok(Work::Finished) };
         if now.saturating_sub(*space_asked) >= SPACE_INTERVAL {
             *space_asked = now;
@@ -49,10 +69,14 @@ impl JournalStage {
         let limit = open.batch_bytes_max() / SLOT_LENGTH;
         debug_assert!(limit * SLOT_LENGTH >= FRAME_LENGTH_MAX, "a batch takes at least one frame");
         let polled = poller.poll(limit, |batch| {
+            *slots += batch.slots() as u64;
+            let frames = batch.len() as u64;
+            recorder.record(points::TAKEN, [frames, open.journaled_sequence().0 + frames, *slots - 1]);
             let journaled = append(open, batch, Term(term.get()))?;
+            recorder.record(points::WRITTEN, [frames, journaled.0, (batch.slots() * SLOT_LENGTH) as u64]);
             shared.journal.append_ns.record(nanoseconds(clock.since_epoch().saturating_sub(now)), 1);
             shared.journal.batch_frames.record(batch.len() as u64, 1);
-            shared.journal.set_durable(open.durable_sequence());
+            tell_durable(open.durable_sequence(), durable, recorder, shared);
             // Before the release of the slots, so that the logic sees the mark that it asserts.
             shared.marks.advance_journaled(journaled);
             Ok::<(), JournalError>(())
@@ -62,7 +86,7 @@ impl JournalStage {
             Polled::Idle if control.is_at_least(Course::Leaving) => {}
             Polled::Idle => {
                 if open.idle(now)? {
-                    shared.journal.set_durable(open.durable_sequence());
+                    tell_durable(open.durable_sequence(), durable, recorder, shared);
                 }
                 return Ok(Work::Idle);
             }
@@ -71,9 +95,17 @@ impl JournalStage {
         let last = open.journaled_sequence();
         if let Some(journal) = journal.take() {
             journal.close()?;
-            shared.journal.set_durable(last);
+            tell_durable(last, durable, recorder, shared);
         }
         Ok(Work::Finished)
+    }
+}
+
+fn tell_durable(to: Sequence, told: &mut Sequence, recorder: &mut Writer, shared: &Shared) {
+    shared.journal.set_durable(to);
+    if to > *told {
+        recorder.record(points::DURABLE, [to.0 - told.0, to.0]);
+        *told = to;
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use exchange::{EventSink, Exchange};
 use journaler::{Skip, Skips};
 use protocol::{Checkpoint, Command, Event, Output, Sequence, in_work};
+use recorder::{Writer, stages as points};
 use ring::{DecodedBatch, LogicPoller, OutputPublisher, Polled, Stage, Work};
 
 use crate::checkpoints::Checkpoints;
@@ -101,6 +102,7 @@ pub(crate) struct Logic {
     /// What must not be applied. That these are the frames that were meant, unmarshal has checked.
     skips: Arc<Skips>,
     told: LogicState,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
     evidence: Arc<Evidence>,
@@ -125,6 +127,7 @@ impl Logic {
         };
         shared.logic.store(told);
         let applied = exchange.sequence();
+        let recorder = shared.recorder.writer("logic");
         let outbox = Outbox::new(ring, shared.checkpoints.clone(), exchange.checkpoint());
         Self {
             poller,
@@ -133,6 +136,7 @@ impl Logic {
             applied,
             skips,
             told,
+            recorder,
             shared,
             control,
             evidence,
@@ -214,7 +218,9 @@ impl Stage for Logic {
             }
             self.shared.marks.advance_published(self.applied);
         }
-        let Self { poller, exchange, outbox, applied, skips, told, shared, control, evidence, .. } = self;
+        let Self {
+            poller, exchange, outbox, applied, skips, told, recorder, shared, control, evidence, ..
+        } = self;
         let Some(exchange) = exchange.as_mut() else { return Work::Finished };
         let polled = poller.poll(STEP_COMMANDS_MAX, |batch| {
             // Promise 1: nothing reaches the logic that is not durable and committed.
@@ -237,6 +243,7 @@ impl Stage for Logic {
         match polled {
             Polled::Work(commands) => {
                 shared.marks.advance_applied(*applied);
+                recorder.record(points::APPLIED, [commands as u64, applied.0]);
                 if let Some(divergence) = exchange.divergence() {
                     let contradiction = Contradiction {
                         sequence: divergence.sequence,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Body, Checkpoint, Tick, Timestamp};
+use recorder::{Writer, stages as points};
 use ring::{Ingress, PublishError, Stage, Work};
 
 use super::own_frame;
@@ -32,6 +33,7 @@ pub(crate) struct Ticker {
     /// The deadline that the last tick was for. The exchange shows it until that tick is applied. Where the tick is dropped
     /// with its term, the start of the next one moves log time past the deadline.
     served: Option<Timestamp>,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -46,7 +48,8 @@ impl Ticker {
         control: Arc<Control>,
     ) -> Self {
         let last = clock.now();
-        Self { ingress, ticks, clock, interval, last, served: None, shared, control }
+        let recorder = shared.recorder.writer("ticker");
+        Self { ingress, ticks, clock, interval, last, served: None, recorder, shared, control }
     }
 
     /// What a tick would carry; `None` if none may be published.
@@ -78,8 +81,11 @@ impl Stage for Ticker {
         let (checkpoint_sequence, checkpoint_hash) =
             checkpoint.map(|at| (at.sequence, at.running_hash)).unwrap_or_default();
         let tick = Body::Tick(Tick { checkpoint_sequence, checkpoint_hash });
+        let began = self.recorder.ticks();
         match self.ingress.try_publish(own_frame(tick, now).as_bytes()) {
             Ok(()) => {
+                let claim = self.ingress.claimed();
+                self.recorder.record_at(began, points::TICKED, [1, claim.slots, claim.last]);
                 self.last = now;
                 self.served = logic.deadline.filter(|deadline| *deadline <= now);
                 Work::Done(1)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use journaler::Skips;
 use protocol::{Command, Sequence};
+use recorder::{Writer, stages as points};
 use ring::{Polled, Stage, UnmarshalPoller, Work};
 
 use crate::control::{Control, Course};
@@ -18,6 +19,7 @@ pub(crate) struct Unmarshal {
     poller: UnmarshalPoller<Command>,
     sequence: Sequence,
     skips: Arc<Skips>,
+    recorder: Writer,
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -30,7 +32,8 @@ impl Unmarshal {
         shared: Arc<Shared>,
         control: Arc<Control>,
     ) -> Self {
-        Self { poller, sequence: base, skips, shared, control }
+        let recorder = shared.recorder.writer("unmarshal");
+        Self { poller, sequence: base, skips, recorder, shared, control }
     }
 }
 
@@ -56,6 +59,7 @@ impl Stage for Unmarshal {
         match polled {
             Polled::Work(frames) => {
                 self.sequence.0 += frames as u64;
+                self.recorder.record(points::DECODED, [frames as u64, self.sequence.0]);
                 self.shared.marks.advance_unmarshaled(self.sequence);
                 Work::Done(frames)
             }

@@ -19,6 +19,7 @@ pub struct Ingress {
     producer: MultiProducer<Slot, SingleConsumerBarrier>,
     readers: WakeOnDrop,
     lines: Arc<Lines>,
+    claimed: Claimed,
 }
 
 /// How much of what was given was published.
@@ -28,6 +29,15 @@ pub struct Published {
     pub frames: usize,
     /// Bytes of their slots.
     pub bytes: usize,
+}
+
+/// The slots of a publication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// How many.
+    pub slots: u64,
+    /// The last one's number, counted from 0 since the ring was built.
+    pub last: u64,
 }
 
 #[derive(Clone)]
@@ -45,12 +55,18 @@ impl Ingress {
         lines: Arc<Lines>,
         readers: WakeSet,
     ) -> Self {
-        Self { producer, readers: WakeOnDrop(readers), lines }
+        Self { producer, readers: WakeOnDrop(readers), lines, claimed: Claimed::default() }
     }
 
     /// Slots of the ring.
     pub fn capacity(&self) -> usize {
         self.lines.slots()
+    }
+
+    /// Where the last publication went; on a new clone, where that of the one did which it was made of.
+    #[must_use]
+    pub fn claimed(&self) -> Claimed {
+        self.claimed
     }
 
     /// Free slots at this moment. Other publishers may take them before this one does.
@@ -132,8 +148,9 @@ impl Ingress {
             }
             abort.defuse();
         });
-        if let Err(MissingFreeSlots(missing)) = claimed {
-            return Err(Full { missing: missing as usize });
+        match claimed {
+            Ok(last) => self.claimed = Claimed { slots: slots as u64, last: last.cast_unsigned() },
+            Err(MissingFreeSlots(missing)) => return Err(Full { missing: missing as usize }),
         }
         self.readers.0.wake();
         Ok(())

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use rand::RngExt;
 use ring::{
-    FRAME_BYTES_MAX, FramePoller, Full, InputRing, LOGIC_BATCH_MAX, Polled, PublishError, Published,
+    Claimed, FRAME_BYTES_MAX, FramePoller, Full, InputRing, LOGIC_BATCH_MAX, Polled, PublishError, Published,
     RingError, WakeSet, frame_ring, input_ring,
 };
 
@@ -163,6 +163,19 @@ fn a_full_ring_refuses_and_recovers() {
     };
     assert_eq!(rest, [1, 2, 3, 4, 5], "the refused ones left no trace");
     assert_eq!(ring.ingress.free_slots(), 64);
+}
+
+#[test]
+fn a_publisher_knows_the_slots_of_its_claim() {
+    let mut ring = new_ring(64);
+    let mut other = ring.ingress.clone();
+    ring.ingress.try_publish_many(&[&frame(64, 0, 0), &frame(130, 0, 1)]).expect("room");
+    assert_eq!(ring.ingress.claimed(), Claimed { slots: 4, last: 3 });
+    other.try_publish(&frame(65, 1, 2)).expect("room");
+    assert_eq!(other.claimed(), Claimed { slots: 2, last: 5 });
+    let whole = padded(64, 0, 3);
+    ring.ingress.publish_some(&whole).expect("room");
+    assert_eq!(ring.ingress.claimed(), Claimed { slots: 1, last: 6 });
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod drop_copy;
 pub mod flow;
 pub mod journal;
 pub mod load;
+pub mod recorder;
 pub mod replay;
 pub mod serve;
 pub mod snapshot;
@@ -51,6 +52,7 @@ enum Command {
     Ctl(ctl::CtlArgs),
     DropCopy(drop_copy::DropCopyArgs),
     Load(load::LoadArgs),
+    Recorder(recorder::RecorderArgs),
     Flow(flow::FlowArgs),
 }
 
@@ -73,6 +75,7 @@ impl Cli {
             Some(Command::Ctl(args)) => ctl::run(&args),
             Some(Command::DropCopy(args)) => drop_copy::run(&args),
             Some(Command::Load(args)) => load::run(&args),
+            Some(Command::Recorder(args)) => recorder::run(&args),
             Some(Command::Flow(args)) => flow::run(&args),
             Some(Command::Serve(args)) => serve::run(&args),
             None => serve::run(&self.serve),

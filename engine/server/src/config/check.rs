@@ -13,11 +13,11 @@ use ring::WaitStrategy;
 use super::cluster;
 use super::raw::{
     ClusterDurability, Durability, RawCapacities, RawConfig, RawEngine, RawGateway, RawJournal, RawLog,
-    RawSnapshots, RawUsers, Wait,
+    RawRecorder, RawSnapshots, RawUsers, Wait,
 };
 use super::{
     Archive, Config, ConfigError, EngineConfig, GatewayConfig, JournalConfig, LogConfig, Overrides,
-    SnapshotConfig, UserConfig,
+    RecorderConfig, SnapshotConfig, UserConfig,
 };
 
 const MIB: u64 = 1 << 20;
@@ -32,6 +32,7 @@ const CONNECTIONS: RangeInclusive<usize> = 1..=65_536;
 const LOGIN_SECONDS: RangeInclusive<u64> = 1..=60;
 const MESSAGES: RangeInclusive<u32> = 1..=100_000_000;
 const SLOW_SECONDS: RangeInclusive<u64> = 1..=300;
+const RECORDER_MIB: RangeInclusive<u64> = 16..=65_536;
 const STATS_SECONDS: RangeInclusive<u64> = 0..=86_400;
 
 /// What a refused value is: its key and the problem.
@@ -94,10 +95,16 @@ fn checked(raw: RawConfig, folder: &Path, overrides: &Overrides) -> Result<Confi
         gateway,
         http,
         log: log(raw.log)?,
+        recorder: recorder(&raw.recorder)?,
         instruments: raw.instruments.file.map(|file| folder.join(file)),
         users,
         cluster,
     })
+}
+
+fn recorder(raw: &RawRecorder) -> Result<Option<RecorderConfig>, Refusal> {
+    within("recorder.max_mib", raw.max_mib, &RECORDER_MIB)?;
+    Ok(raw.enabled.then_some(RecorderConfig { bytes_max: raw.max_mib * MIB }))
 }
 
 /// No two parts may listen at one place: the second one to start would end the server.

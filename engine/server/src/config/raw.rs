@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub gateway: RawGateway,
     pub http: RawHttp,
     pub log: RawLog,
+    pub recorder: RawRecorder,
     pub instruments: RawInstruments,
     pub users: RawUsers,
     pub cluster: Option<RawCluster>,
@@ -106,6 +107,13 @@ pub(crate) struct RawLog {
     pub format: LogFormat,
     pub level: String,
     pub stats_seconds: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawRecorder {
+    pub enabled: bool,
+    pub max_mib: u64,
 }
 
 /// Form of the log lines.
@@ -197,6 +205,7 @@ impl Default for RawConfig {
             gateway: RawGateway::default(),
             http: RawHttp::default(),
             log: RawLog::default(),
+            recorder: RawRecorder::default(),
             instruments: RawInstruments::default(),
             users: RawUsers::default(),
             cluster: None,
@@ -259,6 +268,12 @@ impl Default for RawHttp {
 impl Default for RawLog {
     fn default() -> Self {
         Self { format: LogFormat::Text, level: "info".to_owned(), stats_seconds: 60 }
+    }
+}
+
+impl Default for RawRecorder {
+    fn default() -> Self {
+        Self { enabled: true, max_mib: 64 }
     }
 }
 

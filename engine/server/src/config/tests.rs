@@ -87,6 +87,7 @@ fn wrong_text_is_named_with_its_line() {
 fn unsafe_and_impossible_values_are_refused() {
     check("data = ''", "ringpit.toml: data: is empty");
     check("[journal]\nsegment_mib = 0", "ringpit.toml: journal.segment_mib: 0 is outside 1 to 4096");
+    check("[recorder]\nmax_mib = 8", "ringpit.toml: recorder.max_mib: 8 is outside 16 to 65536");
     check(
         "[journal]\nsegment_mib = 64\nreserve_mib = 100",
         "ringpit.toml: journal.reserve_mib: 100 is less than two segments of 64 MiB, which cancels need while the disk is full",

@@ -13,6 +13,7 @@ use journaler::{JournalError, SharedStorage};
 use pipeline::{Engine, EngineConfig, EngineHandle, EngineView, OpenError, Opened};
 use protocol::{ConnectionId, Sequence, SessionId, TradingDay};
 use rand::RngExt;
+use recorder::Recorder;
 
 use super::directory;
 use crate::config::{ClusterConfig, Config};
@@ -40,6 +41,7 @@ pub(super) struct Site<'a> {
     pub(super) data: &'a Path,
     pub(super) storage: &'a SharedStorage,
     pub(super) oversight: &'a Arc<Oversight>,
+    pub(super) recorder: &'a Recorder,
     /// Where health and administration are.
     pub(super) http: SocketAddr,
     /// Where the ready file goes besides the data directory.
@@ -88,11 +90,11 @@ impl Site<'_> {
 
 /// Starts a server alone.
 pub(super) fn alone(site: &Site<'_>) -> Result<Started, CommandError> {
-    let Site { config, data, storage, oversight, .. } = *site;
+    let Site { config, data, storage, oversight, recorder, .. } = *site;
     member::refuse_members_directory(data)?;
     oversight.enter(Phase::Recovering);
     let cluster_id = identity::cluster_id(data, storage)?;
-    let engine_config = assembly::engine(config, cluster_id);
+    let engine_config = EngineConfig { recorder: recorder.clone(), ..assembly::engine(config, cluster_id) };
     let (opened, rate) = recover(|meter| {
         Engine::open(Arc::clone(storage), &engine_config, &mut |at| meter.at(at.done, at.total))
     })?;
@@ -120,7 +122,7 @@ pub(super) fn member(
     cluster: &ClusterConfig,
     asked: &Sender<Asked>,
 ) -> Result<Started, CommandError> {
-    let Site { config, data, storage, oversight, .. } = *site;
+    let Site { config, data, storage, oversight, recorder, .. } = *site;
     let failed = |error: &dyn std::fmt::Display| CommandError::failed(format!("{}: {error}", data.display()));
     let blank = || {
         let ready_files = site.take_over()?;
@@ -129,7 +131,7 @@ pub(super) fn member(
     let mut entered = member::enter(config, cluster, (data, storage), oversight, blank)?;
     oversight.enter(Phase::Recovering);
     let cluster_id = entered.prepared.cluster();
-    let engine_config = assembly::engine(config, cluster_id);
+    let engine_config = EngineConfig { recorder: recorder.clone(), ..assembly::engine(config, cluster_id) };
     let ((opened, journal), rate) = recover(|meter| {
         let progress = &mut |at: snapshots::Progress| meter.at(at.done, at.total);
         Engine::open_member(Arc::clone(storage), &engine_config, progress)
@@ -279,6 +281,7 @@ pub(super) fn gateway(
         admission: admission(engine.view(), Arc::clone(site.oversight), Arc::clone(reserve)),
         leadership,
         resume,
+        recorder: site.recorder.writer("gateway"),
     };
     Gateway::start(assembly::gateway(site.config), parts).map_err(|error| match error {
         GatewayError::Listen(address, error) => CommandError::failed(format!(
