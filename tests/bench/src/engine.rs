@@ -23,7 +23,7 @@ const CLAIM_FRAMES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Error of any of the parts.
-type Error = Box<dyn std::error::Error>;
+pub(crate) type Error = Box<dyn std::error::Error>;
 
 /// Runs the rows `pipeline/memory`, `pipeline/disk` and `replay/*` with about `frames` frames.
 pub(crate) fn run(table: &mut Table, folder: &Path, frames: u64, seed: u64) -> Result<(), Error> {
@@ -35,7 +35,7 @@ pub(crate) fn run(table: &mut Table, folder: &Path, frames: u64, seed: u64) -> R
         };
         let data = folder.join(name);
         let storage: SharedStorage = Arc::new(RealStorage::create(&data)?);
-        let (rate, batch) = pipeline(&storage, durability, &messages)?;
+        let (rate, batch) = pipeline(&storage, &config(durability), &messages)?;
         table.push(
             Row::new(format!("pipeline/{name}"), rate, "commands/s").against("6 M/s aimed at", 6e6).note(
                 format!("{} frames, one publisher; {batch:.0} frames a batch (median)", messages.len()),
@@ -54,21 +54,21 @@ pub(crate) fn run(table: &mut Table, folder: &Path, frames: u64, seed: u64) -> R
     Ok(())
 }
 
-fn config(durability: Durability) -> EngineConfig {
+/// The defaults at a level of durability.
+pub(crate) fn config(durability: Durability) -> EngineConfig {
     let mut config = EngineConfig::new(CLUSTER);
     config.journal.durability = durability;
     config
 }
 
 /// Pushes the messages through an engine; frames a second, and frames a journal batch.
-fn pipeline(
+pub(crate) fn pipeline(
     storage: &SharedStorage,
-    durability: Durability,
+    config: &EngineConfig,
     messages: &[Message],
 ) -> Result<(f64, f64), Error> {
-    let config = config(durability);
-    let opened = Engine::open(storage.clone(), &config, &mut |_| ())?;
-    let engine = Engine::start(&config, opened, Box::new(Muted))?;
+    let opened = Engine::open(storage.clone(), config, &mut |_| ())?;
+    let engine = Engine::start(config, opened, Box::new(Muted))?;
     let mut ingress = engine.ingress();
     for command in setup().map(|body| Command { body, ..Command::default() }).iter().chain([&login()]) {
         let writer = command.encode().expect("commands made here have frames");

@@ -12,6 +12,7 @@ mod latency;
 mod machine;
 mod matching;
 mod plot;
+mod recorder;
 mod scale;
 mod storage;
 mod table;
@@ -57,6 +58,8 @@ enum Group {
     Consensus,
     /// The whole pipeline in this process, journal in memory and on disk.
     Pipeline,
+    /// The flight recorder, and what it costs the pipeline.
+    Recorder,
     /// The server over TCP.
     Tcp,
     /// Three members over TCP, and changes of their leader.
@@ -84,6 +87,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if wanted(Group::Pipeline) {
         engine::run(&mut table, folder.path(), if args.quick { 500_000 } else { 5_000_000 }, args.seed)?;
+    }
+    if wanted(Group::Recorder) {
+        recorder::run(&mut table, folder.path(), args.quick, args.seed)?;
     }
     if wanted(Group::Consensus) {
         consensus::run(&mut table, folder.path(), args.quick)?;
