@@ -8,7 +8,7 @@ use protocol::Phase;
 use crate::exchange::Exchange;
 use crate::outbox::{EventSink, Outbox};
 
-/// Most stops that enter within one command; what is left goes on with the next one.
+/// Most stops and children that enter within one command; what is left goes on with the next one.
 pub(crate) const CASCADE_MAX: u32 = 10_000;
 
 /// An instrument's number with its place.
@@ -67,10 +67,10 @@ impl Places {
 pub(crate) struct Consequences {
     /// Instruments with a special part in which something happened.
     touched: Places,
-    /// Instruments in which a stop was triggered that could not enter any more within the command.
+    /// Instruments with a triggered stop or a child whose turn it was, for which the command had no room any more.
     unfinished: Places,
-    /// Stops that entered within this command.
-    stops_entered: u32,
+    /// Stops that entered within this command, and children whose turn came.
+    entered: u32,
 }
 
 impl Exchange {
@@ -87,14 +87,14 @@ impl Exchange {
 
     /// What the command before left goes on.
     pub(crate) fn resume_effects<S: EventSink>(&mut self, out: &mut Outbox<'_, S>) {
-        self.consequences.stops_entered = 0;
+        self.consequences.entered = 0;
         self.consequences.touched.append(&mut self.consequences.unfinished);
         self.follow(out);
     }
 
     /// Something of this command is left to the next one, or it used up some of what may be done within one.
     pub(crate) fn has_left_over(&self) -> bool {
-        self.consequences.stops_entered > 0
+        self.consequences.entered > 0
     }
 
     /// A command, a timer or one part of either had its effect: what follows from it happens.
@@ -134,10 +134,10 @@ impl Exchange {
         self.cancel_groups(out);
     }
 
-    /// Whether one more stop may enter within this command. If not, its instrument goes on with the next one.
+    /// Whether one more stop or child may enter within this command. If not, its instrument goes on with the next one.
     pub(crate) fn may_cascade(&mut self, place: u32) -> bool {
-        if self.consequences.stops_entered < CASCADE_MAX {
-            self.consequences.stops_entered += 1;
+        if self.consequences.entered < CASCADE_MAX {
+            self.consequences.entered += 1;
             return true;
         }
         let id = self.instruments.get(place).definition.instrument.0;
@@ -145,13 +145,15 @@ impl Exchange {
         false
     }
 
-    /// After an import: instruments with a stop that is triggered but has not entered go on with the next command.
+    /// After an import: instruments with a stop or a child whose turn it was go on with the next command.
     pub(crate) fn find_unfinished(&mut self) {
         for place in 0..self.instruments.len() {
-            if self.is_continuous(place) && self.first_triggered(place).is_some() {
+            let special = self.instruments.get(place).special.as_ref();
+            let has_ready = special.is_some_and(|special| !special.waiting.ready.is_empty());
+            if self.is_continuous(place) && (has_ready || self.first_triggered(place).is_some()) {
                 let id = self.instruments.get(place).definition.instrument.0;
                 self.consequences.unfinished.insert((id, place));
-                self.consequences.stops_entered = CASCADE_MAX;
+                self.consequences.entered = CASCADE_MAX;
             }
         }
     }

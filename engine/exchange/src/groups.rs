@@ -164,6 +164,9 @@ impl Exchange {
             let special = self.instruments.get(place).special.as_ref();
             let waits = special.is_some_and(|special| special.waiting.ready.get(&id) == Some(&child));
             if waits && self.is_continuous(place) {
+                if !self.may_cascade(place) {
+                    break;
+                }
                 did = true;
                 self.activate(child, out);
             }

@@ -15,6 +15,7 @@ mod ids;
 pub mod in_work;
 mod layout;
 pub mod planted;
+mod reasons;
 mod report;
 mod rules;
 pub mod soupbin;
@@ -47,6 +48,9 @@ pub use ids::{
     OrderId, ParticipantId, Price, Quantity, ReportNumber, RequestId, Sequence, SessionId, Term, Timestamp,
     TradeId, TradingDay,
 };
+pub use reasons::{
+    CancelReason, EndReason, ExpireReason, LoginRefusal, RefuseReason, RejectReason, RestateReason,
+};
 pub use report::{REPORT_STRIDE, Report, encode_report};
 pub use rules::{
     AccountDefinition, CURRENCY_LENGTH, Currency, Fees, InstrumentRules, KillTarget, Limits, MassQuote,
@@ -55,9 +59,8 @@ pub use rules::{
 };
 pub use terms::{Peg, SelfTrade, Terms};
 pub use types::{
-    Allocation, BandAction, CancelReason, EndReason, ExpireReason, KillScope, Liquidity, LoginRefusal,
-    MassCancelScope, OrdStatus, OrderFlags, OrderType, PegReference, Phase, PriceKind, RefuseReason,
-    RejectReason, RestateReason, Role, SelfTradeAction, Settlement, Side, StopTrigger, TimeInForce,
+    Allocation, BandAction, KillScope, Liquidity, MassCancelScope, OrdStatus, OrderFlags, OrderType,
+    PegReference, Phase, PriceKind, Role, SelfTradeAction, Settlement, Side, StopTrigger, TimeInForce,
 };
 pub use wire::{
     DEPTH_LEVELS_MAX, DROP_COPY_LENGTH_MAX, DepthQuery, DropCopy, DropCopyRequest, InstrumentQuery, Refused,

@@ -7,7 +7,7 @@ use protocol::{CancelReason, InstrumentId, OrderId, Phase, RestateReason, Side};
 use super::order::{Order, Parent, Standing, Why};
 use super::{Fault, Oracle, UNASKED};
 
-/// Stops that enter within one command.
+/// Stops and children that enter within one command.
 const CASCADE_MAX: u32 = 10_000;
 
 impl Oracle {
@@ -149,14 +149,22 @@ impl Oracle {
         let Some(first) = firsts.into_iter().flatten().map(|order| order.order_id).min() else {
             return false;
         };
-        if self.stops_entered == CASCADE_MAX {
-            self.unfinished.insert(instrument);
+        if self.is_at_bound(instrument) {
             return false;
         }
-        self.stops_entered += 1;
         self.trigger(first, UNASKED);
         self.follow_groups();
         true
+    }
+
+    /// Whether no more stops and children may enter within this command; counts one if they may.
+    fn is_at_bound(&mut self, instrument: InstrumentId) -> bool {
+        if self.entered == CASCADE_MAX {
+            self.unfinished.insert(instrument);
+            return true;
+        }
+        self.entered += 1;
+        false
     }
 
     /// Rule 30 (d): the children whose parent is done by now.
@@ -170,6 +178,9 @@ impl Oracle {
             if let Some(end) = self.end_of_parent(&order)
                 && child.is_child()
             {
+                if self.is_at_bound(instrument) {
+                    break;
+                }
                 self.end_waiting(&child, end);
                 did = true;
             }

@@ -97,10 +97,10 @@ pub struct Oracle {
     touched_groups: Vec<(SessionId, u64, OrderId)>,
     /// Instruments that rule 30 must look at.
     touched: BTreeSet<InstrumentId>,
-    /// Those where stops are left over from the last command.
+    /// Those where stops or children are left over from the last command.
     unfinished: BTreeSet<InstrumentId>,
-    /// Stops that entered within this command.
-    stops_entered: u32,
+    /// Stops and children that entered within this command.
+    entered: u32,
     events: Vec<Event>,
 }
 
@@ -137,7 +137,7 @@ impl Oracle {
             touched_groups: Vec::new(),
             touched: BTreeSet::new(),
             unfinished: BTreeSet::new(),
-            stops_entered: 0,
+            entered: 0,
             events: Vec::new(),
         }
     }
@@ -146,7 +146,7 @@ impl Oracle {
     pub fn apply(&mut self, command: &Command) -> Vec<Event> {
         self.sequence += 1;
         self.log_time = self.log_time.max(command.timestamp);
-        self.stops_entered = 0;
+        self.entered = 0;
         self.finish_cascade();
         self.fire_timers();
         self.take(command);

@@ -39,8 +39,9 @@ use serde::Deserialize;
 use super::words;
 use crate::error::CommandError;
 
-/// Phases that an instrument may have scheduled.
-const SCHEDULED_MAX: usize = 64;
+/// Phases that a calendar may give an instrument: one less than it may have scheduled, since the end of an auction that is
+/// delayed keeps its place.
+const SCHEDULED_MAX: usize = 63;
 /// Most days that are expanded: what no calendar is right about any more.
 const DAYS_MAX: u32 = 366;
 /// A change that is due within this time is waited for: the old schedule is cleared before the new one is sent, and a time
@@ -153,7 +154,7 @@ fn expand(text: &str, days: u32, now: Moment) -> Result<Expanded, String> {
     }
     match expanded.iter().find(|(_, phases)| phases.len() > SCHEDULED_MAX) {
         Some((symbol, phases)) => Err(format!(
-            "{symbol}: {} phases, and an instrument can have {SCHEDULED_MAX} scheduled: take fewer --days",
+            "{symbol}: {} phases, and a calendar can give an instrument {SCHEDULED_MAX}: take fewer --days",
             phases.len()
         )),
         None => Ok(expanded),
