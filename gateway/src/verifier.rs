@@ -1,5 +1,5 @@
 //! Threads that verify passwords, and the count of an address's failures. A flood of logins must cost no more than those
-//! threads and a queue of a fixed length: they have a low priority, and never run on the gateway's thread.
+//! threads and a queue of a fixed length: they work at a low priority, and never on the gateway's thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use protocol::Credential;
 use tokio::sync::oneshot;
+
+use journaler::at_low_priority;
 
 use crate::credentials::{PASSWORD_LENGTH_MAX, SCHEME, Verifier};
 use crate::throttle::{Throttle, ThrottleLimits};
@@ -70,10 +72,6 @@ impl Verifiers {
 }
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
-    // Without the right to, it runs at the priority that it has.
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "the password threads keep their priority");
-    }
     let mut verifier = Verifier::default();
     loop {
         // One thread waits in the channel, the other for the lock.
@@ -82,7 +80,9 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
         // A client that is gone needs no answer and no 20 ms.
         if !job.answer.is_closed() {
             let password = job.password.get(..job.length).unwrap_or_default();
-            let _ = job.answer.send(verifier.verify(&job.credential, password));
+            let verified = at_low_priority("password", NICE, || verifier.verify(&job.credential, password));
+            // Where there is no thread for it, nobody is let in.
+            let _ = job.answer.send(verified.unwrap_or(false));
         }
     }
 }

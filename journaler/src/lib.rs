@@ -53,6 +53,7 @@ mod frames;
 mod inspect;
 mod journal;
 mod places;
+mod priority;
 mod reader;
 mod recovery;
 mod reports;
@@ -79,6 +80,7 @@ pub use journal::{
     Durability, IDLE_MARK_AFTER_DEFAULT, Journal, JournalOptions, NewEntry, Preparation, Recovery,
     SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SpaceState,
 };
+pub use priority::{NICE_LOWEST, at_low_priority};
 pub use reader::{Cursor, JournalReader};
 pub use recovery::TornTail;
 pub use reports::{

@@ -1,4 +1,4 @@
-//! The low-priority thread that makes snapshots in a server: when one is due, how fast it may work, how it is asked and
+//! The thread that makes snapshots in a server, at low priority: when one is due, how fast it may work, how it is asked and
 //! stopped. The work itself is [`SnapshotMaker`]'s.
 
 use std::ops::ControlFlow;
@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use journaler::{NICE_LOWEST, at_low_priority};
 use protocol::Sequence;
 
 use crate::error::{Result, SnapshotError};
@@ -18,8 +19,6 @@ use crate::replay::Step;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Requests that may wait for the thread; one more is told that it is busy.
 const REQUESTS_MAX: usize = 8;
-/// Lowest priority of a normal thread on Linux.
-const NICE: i32 = 19;
 
 /// When a snapshot is due, and how fast it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +125,7 @@ pub struct SnapshotThread {
 }
 
 impl SnapshotThread {
-    /// Starts the thread at the lowest priority. `marks` is asked before each snapshot; `tell` hears what happened, on
+    /// Starts the thread, which works at the lowest priority. `marks` is asked before each snapshot; `tell` hears what happened, on
     /// the thread itself.
     ///
     /// # Errors
@@ -144,13 +143,7 @@ impl SnapshotThread {
             Worker { maker, schedule, marks, tell, inbox, stop: stop.clone(), last, since: Instant::now() };
         let thread = std::thread::Builder::new()
             .name("snapshots".to_owned())
-            .spawn(move || {
-                // On Linux the call is about the calling thread. Without the priority the work is only paced.
-                if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                    tracing::warn!(%error, "the snapshot thread keeps its priority");
-                }
-                worker.run();
-            })
+            .spawn(move || worker.run())
             .map_err(SnapshotError::Thread)?;
         Ok(Self { requests: Some(requests), stop, thread: Some(thread) })
     }
@@ -213,7 +206,7 @@ struct Worker<M, T> {
     since: Instant,
 }
 
-impl<M: Fn() -> Marks, T: FnMut(MakerEvent)> Worker<M, T> {
+impl<M: Fn() -> Marks + Send, T: FnMut(MakerEvent) + Send> Worker<M, T> {
     fn run(&mut self) {
         loop {
             let request = match self.inbox.recv_timeout(LOOK_EVERY) {
@@ -224,7 +217,8 @@ impl<M: Fn() -> Marks, T: FnMut(MakerEvent)> Worker<M, T> {
             if request.is_none() && !self.schedule.is_due(self.last, (self.marks)(), self.since.elapsed()) {
                 continue;
             }
-            let outcome = self.make();
+            let outcome = at_low_priority("snapshot", NICE_LOWEST, || self.make());
+            let outcome = outcome.unwrap_or_else(|error| Err(SnapshotError::Thread(error)));
             if let Some(request) = request {
                 // One that no longer waits needs no answer.
                 let _ = request.send(answer(&outcome));

@@ -1,4 +1,4 @@
-//! What an engine needs done beside its pipeline, by threads of low priority: the report log's fsync and the removal of
+//! What an engine needs done beside its pipeline, at low priority: the report log's fsync and the removal of
 //! what nobody needs any more; the making of snapshots; the archive. It must not touch a ring.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use journaler::{Archiver, EARLY_SYNC_INTERVAL, JournalError, Segments};
+use journaler::{Archiver, EARLY_SYNC_INTERVAL, JournalError, NICE_LOWEST, Segments, at_low_priority};
 use protocol::Sequence;
 use ring::Mark;
 use snapshots::{
@@ -20,8 +20,6 @@ use crate::engine::{STOP_LOOK_EVERY, StartError};
 use crate::member::Retention;
 use crate::view::EngineView;
 
-/// Lowest priority of a normal thread on Linux.
-const NICE: i32 = 19;
 /// How long a stop waits for an archive command that is running. Its segment is archived again after the next start.
 const ARCHIVE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -43,6 +41,8 @@ pub(crate) enum HouseError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    #[error("a thread can't be started: {0}")]
+    Thread(#[source] io::Error),
 }
 
 impl House {
@@ -183,7 +183,7 @@ impl Drop for Background {
     }
 }
 
-/// A thread of low priority that is told to stop by the end of its channel.
+/// A thread that is told to stop by the end of its channel. What it does it does at low priority, and waits at a normal one.
 #[derive(Debug)]
 struct Thread {
     stop: Option<SyncSender<()>>,
@@ -193,13 +193,7 @@ struct Thread {
 impl Thread {
     fn spawn(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::sync_channel(0);
-        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // On Linux the call is about the calling thread; without it the work is done all the same.
-            if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                tracing::warn!(%error, "a background thread keeps its priority");
-            }
-            work(&stopped);
-        })?;
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(move || work(&stopped))?;
         Ok(Self { stop: Some(stop), handle: Some(handle) })
     }
 
@@ -254,7 +248,8 @@ fn housekeeping(house: &House, interval: Duration, stop: &Receiver<()>) {
         if house.view.control.is_at_least(Course::Abandoned) {
             return;
         }
-        if let Err(error) = house.keep() {
+        let kept = at_low_priority("housekeeping", NICE_LOWEST, || house.keep());
+        if let Err(error) = kept.map_err(HouseError::Thread).flatten() {
             house.view.control.fail(&format_args!("housekeeping: {error}"));
             return;
         }
@@ -273,7 +268,8 @@ fn archive(
 ) {
     while next_round(interval, stop) {
         loop {
-            match archiver.run_once() {
+            let tried = at_low_priority("archive", NICE_LOWEST, || archiver.run_once());
+            match tried.map_err(HouseError::Thread).and_then(|outcome| Ok(outcome?)) {
                 Ok(Some(segment)) => {
                     archived.advance(segment.last_sequence.0);
                     tracing::info!(
@@ -284,7 +280,7 @@ fn archive(
                 }
                 Ok(None) => break,
                 // The operator's command or copy: the segment stays, and is tried again in the next round.
-                Err(error @ JournalError::Archive { .. }) => {
+                Err(HouseError::Journal(error @ JournalError::Archive { .. })) => {
                     tracing::error!(%error, "archive failed");
                     break;
                 }
