@@ -201,6 +201,9 @@ impl Oversight {
     #[must_use]
     pub fn health(&self) -> Readiness {
         match self.phase() {
+            Phase::Serving if self.membership().is_some_and(|membership| membership.status().removed) => {
+                Readiness::Not("removed from its cluster")
+            }
             Phase::Serving => Readiness::Ready,
             phase => Readiness::Not(phase.name()),
         }

@@ -74,7 +74,7 @@ fn open(
         member: kept.member,
         was_member: record.is_some(),
         cluster: kept.cluster,
-        incarnation: kept.incarnation + 1,
+        incarnation: next_incarnation(&kept),
         last_sequence: journal.journaled_sequence(),
         committed_sequence: recovery.log.as_ref().map_or(Sequence(0), |log| log.committed_sequence),
         term: journal.term(),
@@ -82,6 +82,16 @@ fn open(
         cut: recovery.cut.len(),
     };
     Ok((record, journal, plan))
+}
+
+/// An incarnation above the one of before, and another one for each survivor, if somebody rebuilds from two: they are told from
+/// each other then, and refuse each other. The same each time that it is asked of one.
+fn next_incarnation(before: &Record) -> u32 {
+    let member = before.member.0;
+    let drawn = crc32c::crc32c(&[member.to_le_bytes(), before.place.to_le_bytes()].concat());
+    // Below 2^20, which leaves room for thousands of rebuilds; members' numbers differ in the lowest bits.
+    let step = ((drawn % (1 << 14)) << 6) | (member % (1 << 6)) as u32;
+    before.incarnation.saturating_add(step.max(1))
 }
 
 /// An incarnation above all that the members of before can have, where theirs is not known: they may come back, and must be

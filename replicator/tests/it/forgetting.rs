@@ -101,6 +101,8 @@ fn one_survivor_goes_on_after_a_rebuild_and_the_others_enter_it_wiped() {
         }
         let plan = rig.rebuild(1);
         assert_eq!(plan.last_sequence.0, 4);
+        let other = rig.rebuild(3);
+        assert_ne!(plan.incarnation, other.incarnation, "two that are rebuilt by mistake refuse each other");
         rig.start(1).await;
         assert_eq!(rig.commit(5).await, 1, "it needs nobody");
         // One that was thought lost comes back as it was: it is refused, and does no harm.

@@ -33,7 +33,11 @@ pub(super) fn encode(
     let leader = status.leader.as_ref().map_or(0, |leader| leader.id.0);
     writer.gauge("cluster_leader_member", "Number of the member that leads, 0 if none is known", leader)?;
     writer.gauge("cluster_term", "Current term", status.term)?;
-    writer.gauge("cluster_incarnation", "How often a lost quorum was given up", status.incarnation.into())?;
+    writer.gauge(
+        "cluster_incarnation",
+        "Rises whenever a lost quorum is given up",
+        status.incarnation.into(),
+    )?;
     writer.gauge(
         "cluster_forgetful",
         "1 while this member has no vote since it lost a part of its log",

@@ -187,6 +187,9 @@ fn note(there: &SeenMember) -> String {
         SeenMember { catching_up: Some((done, total)), .. } => {
             format!("takes a snapshot: {} of {} MiB", done >> 20, total >> 20)
         }
+        SeenMember { forgetful: true, voter: false, .. } => {
+            "no vote can be given to it until it has caught up".to_owned()
+        }
         SeenMember { forgetful: true, .. } => "lost a part of its log: no vote until it caught up".to_owned(),
         _ => String::new(),
     }

@@ -100,7 +100,7 @@ pub(super) struct DemoteArgs {
 /// Remove a member from the cluster. Stop it afterwards
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  ringpit cluster remove 4\n\nIt catches up with what it missed if it is added again."
+    after_help = "Example:\n  ringpit cluster remove 4\n\nIt never starts again with its data directory; to have it back, empty that, start it, and add it."
 )]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
