@@ -71,6 +71,9 @@ pub struct SessionLimits {
     pub login_deadline: Duration,
     /// From the login packet to its answer.
     pub verdict_deadline: Duration,
+    /// How long a login waits where nobody is known to lead, before it is refused for that. Clients of a cluster wait for longer
+    /// before they try another member.
+    pub leader_wait: Duration,
     /// The server sends a heartbeat after so long without anything else.
     pub heartbeat: Duration,
     /// The connection is dropped after so long without a byte from the client.
@@ -105,6 +108,7 @@ impl Default for SessionLimits {
         Self {
             login_deadline: Duration::from_secs(10),
             verdict_deadline: Duration::from_secs(10),
+            leader_wait: Duration::from_millis(200),
             heartbeat: Duration::from_secs(HEARTBEAT_SECONDS),
             silence: Duration::from_secs(SILENCE_SECONDS),
             stall: Duration::from_secs(15),

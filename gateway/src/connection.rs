@@ -237,6 +237,7 @@ impl Connection {
         let standing = Standing {
             admission: (self.shared.admission)(),
             term: leadership.term(),
+            led_elsewhere: leadership.term().is_none() && leadership.leader().is_some(),
             confirmed: leadership.is_confirmed(),
         };
         loop {

@@ -62,6 +62,8 @@ pub struct Standing {
     pub admission: Admission,
     /// The term in which this member leads.
     pub term: Option<Term>,
+    /// Whether another member is known to lead.
+    pub led_elsewhere: bool,
     /// Whether what is not in the log may be answered.
     pub confirmed: bool,
 }
@@ -73,7 +75,7 @@ pub enum Step {
     More,
     /// There is no room for an answer: write first.
     Full,
-    /// The bytes must wait for a verdict, or will never be looked at.
+    /// The bytes must wait for a verdict or a leader, or will never be looked at.
     Wait,
     /// What comes next can't be answered before the leadership is confirmed; nothing behind it may be looked at either.
     Unconfirmed,
@@ -159,6 +161,8 @@ pub struct Session {
     is_deposed: bool,
     /// The leader to name at the end of a session that was deposed.
     leader: Option<String>,
+    /// Until when a login waits for a leader.
+    leader_due: Option<Duration>,
     /// What the client presented before its login.
     token: Option<Token>,
     /// What becomes of the message that comes next, which waits for the leadership to be confirmed.
@@ -196,6 +200,7 @@ impl Session {
             term: None,
             is_deposed: false,
             leader: None,
+            leader_due: None,
             token: None,
             held: None,
             session: SessionId::SYSTEM,
@@ -235,6 +240,9 @@ impl Session {
                 Ok(Some((Packet::Unsequenced(_), length))) => length,
                 Ok(Some((Packet::LoginRequest(_), _))) if self.must_wait(standing) => {
                     return Step::Unconfirmed;
+                }
+                Ok(Some((Packet::LoginRequest(_), _))) if self.waits_for_leader(now, standing) => {
+                    return Step::Wait;
                 }
                 Ok(Some((packet, length))) => {
                     let step = self.session_packet(now, standing, &packet, out);
@@ -388,8 +396,10 @@ impl Session {
             .min(self.last_heard + self.limits.silence)
             .min(self.last_taken + self.limits.stall);
         match self.state {
-            State::AwaitingLogin { deadline }
-            | State::Verifying { deadline, .. }
+            State::AwaitingLogin { deadline } => {
+                Some(self.leader_due.map_or(deadline, |due| due.min(deadline)))
+            }
+            State::Verifying { deadline, .. }
             | State::Entering { deadline, .. }
             | State::Abandoned { deadline, .. } => Some(deadline),
             State::Live(_) | State::Replaying(_) => Some(open),

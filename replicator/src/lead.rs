@@ -1,7 +1,7 @@
 //! What the rest of a member knows of leadership, and the way of frames from the leader's ring to the consensus. Both are
 //! read and written from several threads; nothing here waits.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,8 +36,13 @@ pub struct Lead {
 struct Shared {
     /// The term in which this member leads and may propose; 0 if it doesn't. Read for every batch.
     term: AtomicU64,
+    /// The term whose first frame the proposer has handed over; 0 if there is none. Stored with Release after the proposer
+    /// dropped what was published before.
+    begun: AtomicU64,
     /// Nanoseconds since `epoch` until which a quorum has confirmed the leadership.
     lease: AtomicU64,
+    /// A successor may lead at any moment, whatever the lease says. Stored with Release before it is asked to.
+    yielding: AtomicBool,
     epoch: Instant,
     leader: Mutex<Option<Member>>,
     changed: tokio::sync::watch::Sender<u64>,
@@ -55,7 +60,9 @@ impl Lead {
     pub fn new() -> Self {
         let shared = Shared {
             term: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             lease: AtomicU64::new(0),
+            yielding: AtomicBool::new(false),
             epoch: Instant::now(),
             leader: Mutex::new(None),
             changed: tokio::sync::watch::Sender::new(0),
@@ -72,12 +79,30 @@ impl Lead {
         }
     }
 
+    /// The term in which this member leads, once what is published goes into the log: what was published before the term's
+    /// first frame is dropped. `None` else.
+    #[must_use]
+    pub fn open_term(&self) -> Option<Term> {
+        // Pairs with the store in `begin`.
+        let begun = Term(self.shared.begun.load(Ordering::Acquire));
+        self.term().filter(|term| *term == begun)
+    }
+
+    /// The proposer has handed over the first frame of this term, or drops all that is published.
+    pub fn begin(&self, term: Option<Term>) {
+        let begun = term.map_or(0, |term| term.0);
+        if self.shared.begun.swap(begun, Ordering::AcqRel) != begun {
+            self.shared.changed.send_modify(|count| *count += 1);
+        }
+    }
+
     /// Whether this member leads and a quorum confirmed it so lately that no other can lead yet. Only then may be answered
     /// what is not in the log.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        let holds = self.now() < self.shared.lease.load(Ordering::Acquire) || is_on(Bug::StaleRead);
-        self.term().is_some() && holds
+        let holds = self.now() < self.shared.lease.load(Ordering::Acquire)
+            && !self.shared.yielding.load(Ordering::Acquire);
+        self.term().is_some() && (holds || is_on(Bug::StaleRead))
     }
 
     /// The leader as far as is known.
@@ -86,7 +111,7 @@ impl Lead {
         self.shared.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Told whenever the term or the leader changes.
+    /// Told whenever the term, its beginning or the leader changes.
     #[must_use]
     pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.shared.changed.subscribe()
@@ -108,6 +133,11 @@ impl Lead {
     pub fn confirm(&self, at: Instant, lease: Duration) {
         let until = at.saturating_duration_since(self.shared.epoch).saturating_add(lease);
         self.shared.lease.fetch_max(nanoseconds(until), Ordering::Release);
+    }
+
+    /// Whether leadership is being handed over: nothing is confirmed then, and nothing proposed.
+    pub(crate) fn set_yielding(&self, yielding: bool) {
+        self.shared.yielding.store(yielding, Ordering::Release);
     }
 
     fn now(&self) -> u64 {

@@ -37,4 +37,4 @@ pub use lead::{
     Lead, LeadState, Proposal, ProposalReceiver, ProposalRefused, ProposalSender, Settled, proposals,
 };
 pub use member::{Member, MemberId};
-pub use transport::{CallFuture, Channel, Envelope, Transport, TransportError};
+pub use transport::{CallFuture, Channel, ClosedFuture, Envelope, Transport, TransportError};

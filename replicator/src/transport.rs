@@ -49,6 +49,9 @@ pub enum TransportError {
 /// An answer to come.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Envelope, TransportError>> + Send + 'a>>;
 
+/// A connection's end to come.
+pub type ClosedFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// Carries requests to other members. Requests of one [`open`](Self::open)ed channel arrive in the order in which they were
 /// called, one at a time.
 pub trait Transport: Send + Sync + 'static {
@@ -61,4 +64,10 @@ pub trait Channel: Send + Sync + 'static {
     /// Sends a request and waits for its answer. Whoever calls bounds the time; a call that is dropped breaks the
     /// connection, so that a late answer is never taken for another one's.
     fn call(&mut self, request: Envelope) -> CallFuture<'_>;
+
+    /// Comes back when the other side closes the connection while no call is on its way; never where there is no connection,
+    /// or none could be closed.
+    fn closed(&mut self) -> ClosedFuture<'_> {
+        Box::pin(std::future::pending())
+    }
 }

@@ -255,8 +255,8 @@ pub(crate) fn wire_member(
     let confirmed = ConfirmedCheckpoint::default();
     let clock = || config.clock.clone();
     let (shared, control) = core.parts();
+    let ticks = Ticks::Member { lead: lead.clone(), confirmed: confirmed.clone() };
     let proposer = Proposer::new(frames, lead, sender, entry_bytes_max, clock(), Arc::clone(&control));
-    let ticks = Ticks::Member { proposing: proposer.proposing(), confirmed: confirmed.clone() };
     let (s, c) = (Arc::clone(&shared), Arc::clone(&control));
     let ticker = Ticker::new(front.clone(), ticks, clock(), config.tick_interval, s, c);
     let ports = MemberPorts {

@@ -290,8 +290,7 @@ impl ClientSession {
         self.out_sent = 0;
         let was_let_in = matches!(self.link, Link::Live | Link::Replaying | Link::Leaving);
         if matches!((&self.link, &loss), (Link::Greeting(_), ConnectionLoss::Closed(_))) {
-            // Perhaps a member of an earlier version, which takes nothing before a login.
-            self.token.forget();
+            self.token.spurned();
         }
         let until = now + self.reach.pause(&loss, was_let_in);
         let ended = matches!(self.link, Link::Ended(_));

@@ -66,6 +66,19 @@ impl Session {
         standing.term.is_some() && !standing.confirmed
     }
 
+    /// Whether a login waits since nobody is known to lead. The members elect a leader in a moment; the client then is let in,
+    /// or told where to go, at once, and doesn't come back again and again meanwhile.
+    pub(super) fn waits_for_leader(&mut self, now: Now, standing: Standing) -> bool {
+        if standing.term.is_some()
+            || standing.led_elsewhere
+            || !matches!(self.state, State::AwaitingLogin { .. })
+        {
+            self.leader_due = None;
+            return false;
+        }
+        now.monotonic < *self.leader_due.get_or_insert(now.monotonic + self.limits.leader_wait)
+    }
+
     fn forget(&mut self) {
         self.control = None;
         self.in_exchange = false;

@@ -30,15 +30,26 @@ fn bytes(bytes: &[u8]) -> Act {
 
 #[test]
 fn a_member_that_does_not_lead_lets_nobody_in() {
-    for (lead, expected) in
-        [(DEPOSED, &["+leader=b:2", "J L", "closed refused"][..]), (LEADERLESS, &["J L", "closed refused"])]
-    {
-        default("no password is looked at", &[lead, Act::Login(CURRENT, 1), order(71)], expected);
-    }
+    let told = ["+leader=b:2", "J L", "closed refused"];
+    default("no password is looked at", &[DEPOSED, Act::Login(CURRENT, 1), order(71)], &told);
     default("it leads in time", &[DEPOSED, AGAIN, Act::Login(CURRENT, 1)], &["verify demo secret"]);
     let name: &'static str = "x".repeat(2_000).leak();
     let script = [Act::Term(None, Some(name)), Act::Login(CURRENT, 1)];
     default("a name that no packet has room for", &script, &["J L", "closed refused"]);
+}
+
+#[test]
+fn a_login_waits_for_a_leader_and_not_for_ever() {
+    let begin = [LEADERLESS, Act::Login(CURRENT, 1)];
+    let check = |more: &[Act], expected: &[&str]| {
+        let script: Vec<Act> = begin.iter().chain(more).cloned().collect();
+        default(&format!("{more:?}"), &script, expected);
+    };
+    check(&[Act::Wait(199)], &[]);
+    check(&[Act::Wait(199), DEPOSED], &["+leader=b:2", "J L", "closed refused"]);
+    check(&[Act::Wait(199), AGAIN, Act::Wait(1)], &["verify demo secret"]);
+    check(&[Act::Wait(200)], &["J L", "closed refused"]);
+    check(&[Act::Wait(199), Act::Lost], &["closed closed"]);
 }
 
 #[test]

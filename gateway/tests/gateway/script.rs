@@ -93,7 +93,12 @@ impl Driver {
             reports: BTreeMap::from([(2, 4), (3, 10)]),
             ring_full: false,
             stalled: false,
-            standing: Standing { admission: Admission::Open, term: Some(Term(5)), confirmed: true },
+            standing: Standing {
+                admission: Admission::Open,
+                term: Some(Term(5)),
+                led_elsewhere: false,
+                confirmed: true,
+            },
             leader: None,
             asked: None,
             unconfirmed: false,
@@ -135,7 +140,10 @@ impl Driver {
             Act::RingFull(full) => self.ring_full = *full,
             Act::Stalled(stalled) => self.stalled = *stalled,
             Act::Admission(admission) => self.standing.admission = *admission,
-            Act::Term(term, leader) => (self.standing.term, self.leader) = (term.map(Term), *leader),
+            Act::Term(term, leader) => {
+                (self.standing.term, self.leader) = (term.map(Term), *leader);
+                self.standing.led_elsewhere = leader.is_some();
+            }
             Act::Confirmed(confirmed) => self.standing.confirmed = *confirmed,
             Act::Stop => self.session.stop(self.now, &mut self.out),
             Act::Lost => self.session.lost(self.now, EndReason::Closed),

@@ -128,6 +128,12 @@ impl Node {
         {
             return Err(format!("member {other} is at {} already", member.address));
         }
+        if let Some((other, _)) = membership
+            .nodes()
+            .find(|(other, known)| **other != id.0 && known.client_address == member.client_address)
+        {
+            return Err(format!("clients of member {other} connect to {} already", member.client_address));
+        }
         match membership.get_node(&id.0) {
             Some(known) if *known == member => Ok(format!("member {id} is there already")),
             Some(_) => {
@@ -243,14 +249,14 @@ impl Node {
             to if voters.contains(&to) => to,
             to => return Err(format!("member {to} has no vote")),
         };
-        self.hand_over(true);
+        self.hand_over(Some(to));
         let outcome = self.transfer_to(to).await;
         if outcome.is_err() && self.raft.is_leader() {
             // A request to take over that is still on its way lets its member stand at once, which no quorum's word rules
             // out: nothing is taken or answered until it can't come any more.
             tokio::time::sleep(self.timing.status_deadline() + self.timing.election_max).await;
         }
-        self.hand_over(false);
+        self.hand_over(None);
         outcome.map(|()| format!("member {to} leads"))
     }
 

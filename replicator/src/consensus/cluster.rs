@@ -195,8 +195,6 @@ impl Cluster {
                 .await
                 .map_err(|error| ClusterError::Library(error.to_string()))?;
         let memory = Memory::new(record.forgetful, record.vote_forgotten, record.floor);
-        // One below its floor may vote for others, and not lead itself.
-        raft.runtime_config().elect(memory.may_vote_for(store.last()));
         if record.forgetful {
             tracing::warn!(
                 "this member lost a part of what it once acknowledged: it does not vote until that is mended"
@@ -333,8 +331,11 @@ fn config(timing: &Timing) -> Result<Arc<Config>, ClusterError> {
     let config = Config {
         cluster_name: "ringpit".into(),
         heartbeat_interval: milliseconds(timing.heartbeat),
-        election_timeout_min: milliseconds(timing.election_min),
-        election_timeout_max: milliseconds(timing.election_max),
+        // The library's lease of a leader is the longest timeout; the shortest is how long an answer to a vote may take.
+        election_timeout_min: milliseconds(timing.word()) - 1,
+        election_timeout_max: milliseconds(timing.word()),
+        // It would wait for a timeout more behind the lease, and knows nothing of the leader's process.
+        enable_elect: false,
         install_snapshot_timeout: milliseconds(Duration::from_secs(3600)),
         max_payload_entries: MESSAGE_ENTRIES_MAX,
         replication_lag_threshold: u64::MAX,

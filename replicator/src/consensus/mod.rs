@@ -15,6 +15,7 @@ mod admin;
 mod blank;
 mod cluster;
 mod disk;
+mod exchange;
 mod layout;
 mod machine;
 mod memory;
@@ -25,6 +26,7 @@ mod rebuild;
 mod record;
 mod serve;
 mod snapshot;
+mod standing;
 mod status;
 mod store;
 mod types;
@@ -101,9 +103,17 @@ impl Timing {
         (self.election_max * 2).max(Duration::from_millis(500))
     }
 
-    /// How long a quorum's word holds: no other can lead so soon after it was asked.
+    /// How long a voter keeps its word to a leader: it agrees to no other so soon after the leader's last message, whatever
+    /// it knows of the leader's end.
+    #[must_use]
+    pub fn word(&self) -> Duration {
+        (self.heartbeat * 4).min(self.election_min)
+    }
+
+    /// How long a leader relies on a quorum's word from when it asked: less than the word holds, since the library refuses what
+    /// is proposed after that, and a thread may stand still between the look at the one and at the other.
     pub(crate) fn lease(&self) -> Duration {
-        self.election_min.saturating_sub(self.heartbeat / 2)
+        self.word() - self.heartbeat * 3 / 2
     }
 }
 

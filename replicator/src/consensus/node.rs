@@ -7,26 +7,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{Raft, RaftMetrics, ServerState};
+use openraft::{AsyncRuntime, Raft, RaftMetrics, ServerState};
 use protocol::{Checkpoint, Sequence, Term};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::disk::DiskWatch;
+use super::exchange::exchange_status;
 use super::machine::{Applied, Machine};
 use super::memory::{Memory, Mended, Told};
-use super::peers::{Network, Peer};
+use super::peers::Network;
 use super::snapshot::Incoming;
+use super::standing::{LeaderWatch, stand};
 use super::store::LogStore;
-use super::types::{Counted, Frames, Membership, Types, Vote, log_id_to_proto, vote_to_proto};
+use super::types::{Counted, Frames, Membership, Runtime, Types, Vote, log_id_to_proto, vote_to_proto};
 use super::verdict::Checkpoints;
 use super::{Hooks, Timing};
 use crate::lead::{LeadState, Proposal, ProposalReceiver};
 use crate::member::Member;
-use crate::proto::{self, request, response};
+use crate::proto;
 
-/// How often members tell each other where they are.
-const STATUS_EVERY: Duration = Duration::from_millis(100);
 /// How soon a proposal is tried again while no quorum confirms the leadership.
 const PROPOSE_RETRY: Duration = Duration::from_millis(1);
 /// How often what the journal need not keep is looked at.
@@ -65,7 +66,11 @@ pub(crate) struct Node {
     reigns: AtomicU64,
     /// The last reign that the library refused a proposal in: it is over.
     refused: Arc<AtomicU64>,
-    handing_over: AtomicBool,
+    /// Whom leadership is being handed to; 0 for nobody.
+    handing_to: AtomicU64,
+    pub(crate) leader_watch: LeaderWatch,
+    /// Told when the leader's process has ended.
+    pub(crate) missed: Notify,
     pub(crate) disk: Mutex<DiskWatch>,
     halted: AtomicBool,
     /// A snapshot has arrived: nothing is taken until the next start.
@@ -110,7 +115,9 @@ impl Node {
             hooks,
             reigns: AtomicU64::new(0),
             refused: Arc::default(),
-            handing_over: AtomicBool::new(false),
+            handing_to: AtomicU64::new(0),
+            leader_watch: LeaderWatch::default(),
+            missed: Notify::new(),
             disk: Mutex::new(disk),
             halted: AtomicBool::new(false),
             restarting: AtomicBool::new(false),
@@ -127,6 +134,7 @@ impl Node {
         tasks.spawn(follow_leadership(Arc::clone(self)));
         tasks.spawn(exchange_status(Arc::clone(self)));
         tasks.spawn(retain(Arc::clone(self)));
+        tasks.spawn(stand(Arc::clone(self), Runtime::thread_rng()));
     }
 
     pub(crate) fn own_id(&self) -> u64 {
@@ -168,13 +176,11 @@ impl Node {
         self.restarting.load(Ordering::Acquire)
     }
 
-    /// Stops taking frames, for as long as `stopped`.
-    pub(crate) fn hand_over(&self, stopped: bool) {
-        self.handing_over.store(stopped, Ordering::Release);
-        if stopped {
-            let leader = self.network.lead.leader();
-            self.network.lead.set(&LeadState { term: None, leader });
-        }
+    /// Leadership is being handed to another member; `None` when that is over. Its sessions stay until it leads, or another,
+    /// so that their clients are sent to a leader and to nobody who is not yet one; what they ask for waits meanwhile.
+    pub(crate) fn hand_over(&self, to: Option<u64>) {
+        self.handing_to.store(to.unwrap_or(0), Ordering::Release);
+        self.network.lead.set_yielding(to.is_some());
     }
 
     /// The current reign, if frames are taken.
@@ -201,8 +207,9 @@ impl Node {
         }
     }
 
-    /// Sets the rest of the process right about who leads.
-    fn tell_leadership(&self) {
+    /// Sets the rest of the process right about who leads. Called on the consensus's thread only: a reign that was given up must
+    /// not come again by a look that is late.
+    pub(crate) fn tell_leadership(&self) {
         let now = Instant::now();
         let (leads, leader, term) = {
             let metrics = self.raft.metrics();
@@ -221,18 +228,18 @@ impl Node {
         let lost =
             confirmed.is_none_or(|at| now.saturating_duration_since(at) > self.timing.quorum_patience());
         let ready = self.applied().id.is_some_and(|id| super::types::term_of(&id) == term);
-        let takes = leads
-            && ready
-            && !lost
-            && !self.handing_over.load(Ordering::Acquire)
-            && !self.halted.load(Ordering::Acquire);
+        let takes = leads && ready && !lost && !self.halted.load(Ordering::Acquire);
         let reign = match (takes, self.reign()) {
             (false, _) => None,
             (true, Some(reign)) if self.is_refused(reign) => None,
             (true, Some(reign)) => Some(reign),
             (true, None) => Some(Term(self.reigns.fetch_add(1, Ordering::Relaxed) + 1)),
         };
-        let leader = leader.filter(|_| !leads || takes).and_then(|leader| self.member(leader));
+        // While a leadership ends, its successor is as good as known.
+        let handing_to = Some(self.handing_to.load(Ordering::Acquire)).filter(|to| *to != 0 && !leads);
+        let is_missed = !leads && self.leader_watch.is_missed(term, now, self.timing.word());
+        let leader = leader.filter(|_| !is_missed && (!leads || takes));
+        let leader = leader.or(handing_to).and_then(|leader| self.member(leader));
         lead.set(&LeadState { term: reign, leader });
     }
 
@@ -242,7 +249,7 @@ impl Node {
         sender: &proto::Sender,
         status: &proto::Status,
     ) -> proto::StatusAnswer {
-        self.hear(sender.member, &status.checkpoints);
+        self.hear(sender.member, status.life, &status.checkpoints);
         (self.hooks.told_secret)(&status.secret);
         if status.forgetful {
             self.forget_acknowledgements_of(sender.member, status.life).await;
@@ -298,7 +305,7 @@ impl Node {
     }
 
     /// What another member is told.
-    fn status_for(&self, member: u64) -> proto::Status {
+    pub(crate) fn status_for(&self, member: u64) -> proto::Status {
         let reset = lock(&self.peers).get(&member).and_then(|view| view.reset);
         let reset = reset
             .filter(|reset| self.network.lead.is_confirmed() && reset.term == self.metrics().current_term);
@@ -314,9 +321,9 @@ impl Node {
         }
     }
 
-    fn own_checkpoints(&self) -> Vec<proto::Checkpoint> {
+    pub(crate) fn own_checkpoints(&self) -> Vec<proto::Checkpoint> {
         let own = (self.hooks.checkpoints)();
-        self.checkpoints.told(self.own_id(), own.iter().copied());
+        self.checkpoints.told(self.own_id(), self.life, own.iter().copied());
         own.iter()
             .rev()
             .take(8)
@@ -327,14 +334,14 @@ impl Node {
             .collect()
     }
 
-    fn hear(&self, member: u64, checkpoints: &[proto::Checkpoint]) {
+    fn hear(&self, member: u64, life: u64, checkpoints: &[proto::Checkpoint]) {
         let told = checkpoints.iter();
         let told = told.map(|told| Checkpoint { sequence: Sequence(told.sequence), running_hash: told.hash });
-        self.checkpoints.told(member, told);
+        self.checkpoints.told(member, life, told);
     }
 
     /// Compares what the members told; stops this one if a majority contradicts it, and trading if there is none.
-    fn judge(&self) {
+    pub(crate) fn judge(&self) {
         let (confirmed, verdict) = self.checkpoints.judge(self.own_id(), &self.voter_sets());
         if let Some(confirmed) = confirmed {
             (self.hooks.confirmed)(confirmed);
@@ -349,7 +356,7 @@ impl Node {
     }
 
     /// Whether an answer is that of the member who was asked.
-    fn is_from(&self, peer: u64, answer: &proto::StatusAnswer) -> bool {
+    pub(crate) fn is_from(&self, peer: u64, answer: &proto::StatusAnswer) -> bool {
         let own = &self.network.identity;
         answer.sender.as_ref().is_some_and(|sender| {
             sender.member == peer
@@ -359,8 +366,8 @@ impl Node {
     }
 
     /// Takes what another member answered.
-    async fn learn(&self, peer: u64, answer: proto::StatusAnswer) {
-        self.hear(peer, &answer.checkpoints);
+    pub(crate) async fn learn(&self, peer: u64, answer: proto::StatusAnswer) {
+        self.hear(peer, answer.life, &answer.checkpoints);
         (self.hooks.told_secret)(&answer.secret);
         if self.memory.is_forgetful() {
             let term = answer.vote.as_ref().map_or(0, |vote| vote.term);
@@ -380,12 +387,12 @@ impl Node {
     }
 
     /// Ends the forgetfulness if it can be.
-    async fn mend(&self) {
+    pub(crate) async fn mend(&self) {
         if !self.memory.is_forgetful() {
             if self.memory.reached(self.store.last())
                 && self.store.change_record(Box::new(|record| record.floor = None)).await.is_ok()
             {
-                self.raft.runtime_config().elect(true);
+                tracing::info!("the log has reached what it once may have held: this member may lead again");
             }
             return;
         }
@@ -419,9 +426,8 @@ impl Node {
             tracing::info!(?mended, "what this member lost can't be missed any more: it votes again");
             if forgot_votes && matches!(mended, Mended::ByVoters { .. }) {
                 // The library has its vote from the file, at a start.
-                return self.restart();
+                self.restart();
             }
-            self.raft.runtime_config().elect(self.memory.may_vote_for(self.store.last()));
         }
     }
 }
@@ -472,57 +478,6 @@ async fn follow_leadership(node: Arc<Node>) {
         if let Ok(Err(_)) = changed.await {
             return;
         }
-    }
-}
-
-/// One task for each other member, which tells it where this one is and hears the same.
-async fn exchange_status(node: Arc<Node>) {
-    let mut exchanges: BTreeMap<u64, (Member, tokio::task::AbortHandle)> = BTreeMap::new();
-    let mut running = JoinSet::new();
-    loop {
-        let membership = node.membership();
-        let own = node.own_id();
-        *lock(&node.network.addresses) =
-            membership.nodes().map(|(id, member)| (*id, member.clone())).collect();
-        exchanges.retain(|id, (member, task)| {
-            let stays = membership.get_node(id) == Some(member);
-            if !stays {
-                task.abort();
-                lock(&node.peers).remove(id);
-            }
-            stays
-        });
-        for (id, member) in membership.nodes().filter(|(id, _)| **id != own) {
-            exchanges.entry(*id).or_insert_with(|| {
-                let task = running.spawn(exchange_with(Arc::clone(&node), member.clone()));
-                (member.clone(), task)
-            });
-        }
-        // A cluster of one has nobody to hear from.
-        node.own_checkpoints();
-        node.judge();
-        node.mend().await;
-        tokio::time::sleep(STATUS_EVERY).await;
-    }
-}
-
-async fn exchange_with(node: Arc<Node>, member: Member) {
-    let (id, address) = (member.id.0, member.address.clone());
-    let mut peer = Peer::new(Arc::clone(&node.network), member);
-    loop {
-        let status = request::Body::Status(node.status_for(id));
-        match peer.call(status, Vec::new(), node.timing.status_deadline()).await {
-            Ok(response::Body::Status(answer)) if node.is_from(id, &answer) => node.learn(id, answer).await,
-            Ok(response::Body::Status(_)) => {
-                let trouble = format!("whoever answers at {} is not member {id} of this cluster", address);
-                lock(&node.peers).entry(id).or_default().trouble = Some(trouble);
-            }
-            Ok(_) => {}
-            Err(error) => {
-                lock(&node.peers).entry(id).or_default().trouble = Some(error.reason());
-            }
-        }
-        tokio::time::sleep(STATUS_EVERY).await;
     }
 }
 

@@ -32,8 +32,10 @@ use crate::transport::{Channel, Envelope, Transport, TransportError};
 const BACKOFF: Duration = Duration::from_millis(10);
 /// For entries to be durable at a follower and answered.
 const APPEND_DEADLINE: Duration = Duration::from_secs(2);
-/// For a piece of a snapshot: its receiver writes it to a disk.
+/// For a piece of a snapshot with all its tries: its receiver writes it to a disk.
 const PIECE_DEADLINE: Duration = Duration::from_secs(20);
+/// How soon a piece is sent again whose answer does not come: it may be lost, or the disk may be slow.
+const PIECE_AGAIN: Duration = Duration::from_secs(2);
 
 /// What this member says of itself in every request.
 #[derive(Clone, Debug)]
@@ -118,7 +120,10 @@ pub(crate) struct Peer {
 
 /// Why a call came to nothing.
 pub(crate) enum CallError {
+    /// Nobody listens there, or a connection can't be made for another reason.
     Unreachable(String),
+    /// The member said so, in words.
+    Refused(String),
     Lost(String),
     Late(Duration),
 }
@@ -126,7 +131,7 @@ pub(crate) enum CallError {
 impl CallError {
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Unreachable(reason) | Self::Lost(reason) => reason.clone(),
+            Self::Unreachable(reason) | Self::Refused(reason) | Self::Lost(reason) => reason.clone(),
             Self::Late(deadline) => format!("no answer within {deadline:?}"),
         }
     }
@@ -171,15 +176,22 @@ impl Peer {
             None => Err(CallError::Lost("an answer that makes no sense".into())),
             Some(response::Body::Refused(why)) => {
                 tracing::warn!(member = %self.target.id, %why, "a member refuses this one's requests");
-                Err(CallError::Unreachable(why))
+                Err(CallError::Refused(why))
             }
             Some(body) => Ok(body),
         }
     }
 
+    /// Comes back when the other side closes the connection.
+    pub(crate) async fn closed(&mut self) {
+        self.channel.closed().await;
+    }
+
     fn rpc_error(&self, kind: RPCTypes, error: &CallError) -> RPCError<Types> {
         match error {
-            CallError::Unreachable(why) => RPCError::Unreachable(Unreachable::new(&AnyError::error(why))),
+            CallError::Unreachable(why) | CallError::Refused(why) => {
+                RPCError::Unreachable(Unreachable::new(&AnyError::error(why)))
+            }
             CallError::Lost(why) => RPCError::Network(NetworkError::new(&AnyError::error(why))),
             CallError::Late(deadline) => RPCError::Timeout(Timeout {
                 action: kind,
@@ -283,10 +295,16 @@ impl Peer {
         body: request::Body,
         payloads: Vec<Bytes>,
     ) -> Result<proto::SnapshotAnswer, StreamingError<Types>> {
-        match self.call(body, payloads, PIECE_DEADLINE).await {
-            Ok(response::Body::Snapshot(answer)) => Ok(answer),
-            Ok(_) => Err(self.nonsense().into()),
-            Err(error) => Err(self.rpc_error(RPCTypes::InstallSnapshot, &error).into()),
+        let begun = Instant::now();
+        loop {
+            match self.call(body.clone(), payloads.clone(), PIECE_AGAIN).await {
+                Ok(response::Body::Snapshot(answer)) => return Ok(answer),
+                Ok(_) => return Err(self.nonsense().into()),
+                Err(CallError::Late(_) | CallError::Lost(_)) if begun.elapsed() < PIECE_DEADLINE => {
+                    tokio::time::sleep(BACKOFF).await;
+                }
+                Err(error) => return Err(self.rpc_error(RPCTypes::InstallSnapshot, &error).into()),
+            }
         }
     }
 }

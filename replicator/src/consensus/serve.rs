@@ -6,6 +6,7 @@ use std::sync::Arc;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest};
 use prost::Message;
 use protocol::Sequence;
+use tokio::time::Instant;
 
 use super::node::Node;
 use super::snapshot::{Incoming, Piece};
@@ -53,8 +54,8 @@ fn admit(node: &Node, sender: &proto::Sender, target: u64) -> Result<(), String>
     }
     if sender.incarnation != identity.incarnation && !sender.cluster.is_empty() {
         return Err(format!(
-            "the cluster was rebuilt from a survivor (incarnation {} here, {} at member {}): the member with the lower \
-             one must be wiped, and joins again",
+            "the cluster was rebuilt from a survivor (incarnation {} here, {} at member {}): members of the one that does \
+             not go on must be wiped, and join again",
             identity.incarnation, sender.incarnation, sender.member
         ));
     }
@@ -108,6 +109,7 @@ async fn append_entries(
 ) -> Result<proto::Appended, String> {
     let vote = append.vote.as_ref().map(vote_from_proto).ok_or("an append without a vote")?;
     may_follow(node, vote.leader_id.term)?;
+    let came = Instant::now();
     let request = AppendEntriesRequest::<Types> {
         vote,
         prev_log_id: append.previous.as_ref().map(log_id_from_proto),
@@ -123,6 +125,9 @@ async fn append_entries(
         AppendEntriesResponse::Conflict => Outcome::Conflict(true),
         AppendEntriesResponse::HigherVote(vote) => Outcome::HigherVote(vote_to_proto(&vote)),
     };
+    if !matches!(outcome, Outcome::HigherVote(_)) {
+        node.leader_watch.heard(vote.leader_id.term, came);
+    }
     Ok(proto::Appended { outcome: Some(outcome) })
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct Incoming {
     meta: proto::SnapshotMeta,
     files: Vec<(proto::SnapshotFile, Option<Box<dyn StorageFile>>)>,
     received: u64,
+    /// File and offset behind the last piece that was taken.
+    next: (u32, u64),
 }
 
 impl Incoming {
@@ -140,15 +142,18 @@ impl Incoming {
             check_path(&file.path)?;
             files.push((file.clone(), None));
         }
-        Ok(Self { meta, files, received: 0 })
+        Ok(Self { meta, files, received: 0, next: (0, 0) })
     }
 
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Takes a piece; true once all are there and durable.
+    /// Takes a piece; true once all are there and durable. One that was taken before comes again where its answer was lost.
     pub(crate) fn take(&mut self, storage: &SharedStorage, piece: &Piece) -> io::Result<bool> {
+        if (piece.file, piece.offset) < self.next {
+            return Ok(false);
+        }
         let Some((file, open)) = self.files.get_mut(piece.file as usize) else {
             return Err(io::Error::other("a piece of no file"));
         };
@@ -165,6 +170,7 @@ impl Incoming {
         };
         to.write_all_at(&piece.bytes, piece.offset)?;
         self.received += piece.bytes.len() as u64;
+        self.next = (piece.file, piece.offset + piece.bytes.len() as u64);
         if piece.offset + piece.bytes.len() as u64 == file.bytes {
             to.sync_data()?;
             *open = None;

@@ -1,6 +1,6 @@
 //! Which member is right: the members' checkpoints against each other. A state machine without I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use protocol::{Checkpoint, Sequence};
@@ -33,18 +33,33 @@ pub enum Verdict {
 
 /// Gathers what the members tell.
 #[derive(Debug, Default)]
-pub(crate) struct Checkpoints(Mutex<BTreeMap<u64, BTreeMap<u64, u64>>>);
+pub(crate) struct Checkpoints(Mutex<BTreeMap<u64, Told>>);
+
+/// What one member told: in this life of its process, since it may come back with another state, as one that was wiped does.
+#[derive(Debug, Default)]
+struct Told {
+    life: u64,
+    /// The one before: what comes late from it counts for nothing.
+    former: Option<u64>,
+    hashes: BTreeMap<u64, u64>,
+}
 
 impl Checkpoints {
-    /// A member told these.
-    pub(crate) fn told(&self, member: u64, checkpoints: impl Iterator<Item = Checkpoint>) {
+    /// A member told these, in that life of its process.
+    pub(crate) fn told(&self, member: u64, life: u64, checkpoints: impl Iterator<Item = Checkpoint>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_member = all.entry(member).or_default();
-        for checkpoint in checkpoints {
-            of_member.insert(checkpoint.sequence.0, checkpoint.running_hash);
+        let told = all.entry(member).or_insert_with(|| Told { life, ..Told::default() });
+        if told.former == Some(life) {
+            return;
         }
-        while of_member.len() > KEPT {
-            of_member.pop_first();
+        if told.life != life {
+            *told = Told { life, former: Some(told.life), hashes: BTreeMap::new() };
+        }
+        for checkpoint in checkpoints {
+            told.hashes.insert(checkpoint.sequence.0, checkpoint.running_hash);
+        }
+        while told.hashes.len() > KEPT {
+            told.hashes.pop_first();
         }
     }
 
@@ -53,15 +68,17 @@ impl Checkpoints {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut confirmed = None;
         let Some(mine) = all.get(&own) else { return (None, None) };
-        for (sequence, own_hash) in mine.iter().rev() {
-            let hash_of = |voter: &u64| all.get(voter).and_then(|told| told.get(sequence)).copied();
-            let told = || sets.iter().flatten().filter_map(|voter| hash_of(voter).map(|hash| (*voter, hash)));
+        for (sequence, own_hash) in mine.hashes.iter().rev() {
+            let hash_of = |voter: &u64| all.get(voter).and_then(|told| told.hashes.get(sequence)).copied();
+            // Each voter once, whatever sets it is in.
+            let told = || {
+                let voters: BTreeSet<u64> = sets.iter().flatten().copied().collect();
+                voters.into_iter().filter_map(|voter| Some((voter, hash_of(&voter)?))).collect()
+            };
             match majority(sets, hash_of) {
                 Agreement::On(hash) if hash != *own_hash => {
-                    let mut told: Vec<_> = told().collect();
-                    told.dedup();
                     let sequence = Sequence(*sequence);
-                    let (own_hash, majority_hash) = (*own_hash, hash);
+                    let (own_hash, majority_hash, told) = (*own_hash, hash, told());
                     return (
                         confirmed,
                         Some(Verdict::Contradicted { sequence, own_hash, majority_hash, told }),
@@ -72,8 +89,8 @@ impl Checkpoints {
                 }
                 Agreement::On(_) | Agreement::Open => {}
                 Agreement::Impossible => {
-                    let told = told().collect();
-                    return (confirmed, Some(Verdict::NoMajority { sequence: Sequence(*sequence), told }));
+                    let verdict = Verdict::NoMajority { sequence: Sequence(*sequence), told: told() };
+                    return (confirmed, Some(verdict));
                 }
             }
         }
@@ -120,7 +137,7 @@ mod tests {
         let checkpoints = Checkpoints::default();
         for (member, sequence, hash) in told {
             let checkpoint = Checkpoint { sequence: Sequence(*sequence), running_hash: *hash };
-            checkpoints.told(*member, std::iter::once(checkpoint));
+            checkpoints.told(*member, 1, std::iter::once(checkpoint));
         }
         let (confirmed, verdict) = checkpoints.judge(own, &[vec![1, 2, 3]]);
         (confirmed.map(|checkpoint| checkpoint.sequence.0), verdict)
@@ -140,6 +157,26 @@ mod tests {
             |verdict| matches!(verdict, Some(Verdict::Contradicted { own_hash: 9, majority_hash: 7, .. }));
         assert!(contradicted(judged(&told, 1).1));
         assert_eq!(judged(&told, 2), (Some(10), None), "the others go on");
+    }
+
+    #[test]
+    fn what_a_member_told_in_a_former_life_counts_for_nothing() {
+        let checkpoints = Checkpoints::default();
+        let tell = |member, life, hash| {
+            let checkpoint = Checkpoint { sequence: Sequence(10), running_hash: hash };
+            checkpoints.told(member, life, std::iter::once(checkpoint));
+        };
+        tell(1, 5, 7);
+        tell(2, 6, 9);
+        let sets = [vec![1], vec![1, 2]];
+        let told = vec![(1, 7), (2, 9)];
+        let verdict = Verdict::NoMajority { sequence: Sequence(10), told };
+        assert_eq!(checkpoints.judge(1, &sets).1, Some(verdict), "each is named once");
+        // It was wiped, and has the same as the other now.
+        tell(2, 8, 7);
+        tell(2, 6, 9);
+        let (confirmed, verdict) = checkpoints.judge(1, &sets);
+        assert_eq!((confirmed.map(|checkpoint| checkpoint.running_hash), verdict), (Some(7), None));
     }
 
     #[test]

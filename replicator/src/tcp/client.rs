@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use super::tls::Certificates;
 use super::{Connection, frame, read_hello, reason};
-use crate::transport::{CallFuture, Channel, Envelope, TransportError};
+use crate::transport::{CallFuture, Channel, ClosedFuture, Envelope, TransportError};
 
 /// A way to one member.
 pub(super) struct TcpChannel {
@@ -77,6 +77,15 @@ impl TcpChannel {
 impl Channel for TcpChannel {
     fn call(&mut self, request: Envelope) -> CallFuture<'_> {
         Box::pin(self.exchange(request))
+    }
+
+    fn closed(&mut self) -> ClosedFuture<'_> {
+        Box::pin(async {
+            let Some(open) = &mut self.open else { return std::future::pending().await };
+            // Its end, or something that came unasked: it is of no use any more.
+            let _ = open.connection.read_u8().await;
+            self.open = None;
+        })
     }
 }
 

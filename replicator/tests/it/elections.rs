@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use replicator::Timing;
+use tokio::time::Instant;
+
 use crate::rig::{Rig, run};
 
 #[test]
@@ -50,6 +53,56 @@ fn a_killed_leader_is_replaced_and_comes_back_as_a_follower() {
             }
         });
     }
+}
+
+/// A killed leader is known to be gone, since nobody listens where it was; one that is cut off is only silent.
+#[test]
+fn a_killed_leader_is_missed_sooner_than_a_silent_one() {
+    let timing = Timing::default();
+    for seed in 20..40 {
+        run(seed, async move {
+            let mut rig = Rig::founded(3).await;
+            let old = rig.commit(1).await;
+            let killed = Instant::now();
+            rig.kill(old);
+            rig.leader().await;
+            let took = killed.elapsed();
+            // The end is seen in time, and somebody is first.
+            let most = timing.word() + timing.heartbeat;
+            assert!(took < most, "seed {seed}: {took:?} behind a kill");
+            rig.start(old).await;
+
+            let old = rig.commit(2).await;
+            let silent = Instant::now();
+            rig.isolate(old);
+            while rig.leader().await == old {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let took = silent.elapsed();
+            let least = timing.election_min - timing.heartbeat * 3 / 2;
+            assert!(took > least, "seed {seed}: {took:?} behind a cut");
+            assert!(took < timing.election_max * 2, "seed {seed}: {took:?} behind a cut");
+        });
+    }
+}
+
+/// Who takes a leader for dead that is not unseats nobody: the others still hear it.
+#[test]
+fn a_leader_that_one_member_takes_for_dead_stays() {
+    run(41, async {
+        let rig = Rig::founded(3).await;
+        let leader = rig.commit(1).await;
+        let reign = rig.places[&leader].lead.term();
+        let one = (1..=3).find(|id| *id != leader).expect("a follower");
+        rig.refuse(one, leader);
+        rig.cut(leader, one);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        rig.heal();
+        rig.commit(2).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(rig.places[&leader].lead.term(), reign);
+        rig.fed(one, 2).await;
+    });
 }
 
 #[test]

@@ -16,6 +16,9 @@ fn a_member_is_added_promoted_and_another_retired() {
         let cluster = rig.cluster(leader);
         let promoted = cluster.promote(MemberId(4), false).await;
         assert!(promoted.unwrap_err().contains("add it first"));
+        let taken = Member { client_address: member(1).client_address, ..member(4) };
+        let refused = cluster.add(&taken).await.unwrap_err();
+        assert!(refused.contains("clients of member 1"), "{refused}");
         cluster.add(&member(4)).await.expect("a learner");
         assert!(cluster.add(&member(4)).await.expect("safe to repeat").contains("already"));
         tokio::time::sleep(Duration::from_secs(1)).await;

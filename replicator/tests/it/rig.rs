@@ -86,6 +86,8 @@ struct Wires {
     seats: BTreeMap<u64, Seat>,
     /// Pairs (from, to) whose messages are lost.
     cut: BTreeSet<(u64, u64)>,
+    /// Pairs (from, to) between which no connection can be made.
+    refused: BTreeSet<(u64, u64)>,
     /// Where those are that are not where they began.
     moved: BTreeMap<u64, String>,
 }
@@ -118,6 +120,10 @@ impl Channel for Wire {
             let answer = {
                 let wires = self.wires.lock().unwrap();
                 let is_there = wires.moved.get(&self.to).unwrap_or(&member(self.to).address) == &self.address;
+                if !wires.seats.contains_key(&self.to) || wires.refused.contains(&(self.from, self.to)) {
+                    let reason = "nobody listens".into();
+                    return Err(TransportError::Unreachable { address: self.address.clone(), reason });
+                }
                 if !is_there || wires.cut.contains(&(self.from, self.to)) {
                     None
                 } else {
@@ -351,7 +357,13 @@ impl Rig {
     }
 
     pub(crate) fn heal(&self) {
-        self.wires.lock().unwrap().cut.clear();
+        let mut wires = self.wires.lock().unwrap();
+        wires.cut.clear();
+        wires.refused.clear();
+    }
+
+    pub(crate) fn refuse(&self, from: u64, to: u64) {
+        self.wires.lock().unwrap().refused.insert((from, to));
     }
 
     pub(crate) fn cluster(&self, id: u64) -> Cluster {

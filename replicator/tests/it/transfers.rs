@@ -3,11 +3,24 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::rig::{Rig, run};
 
 #[test]
 fn a_member_behind_a_pruned_log_starts_from_a_snapshot() {
-    run(1, async {
+    transferred(1, false);
+}
+
+/// What is lost on the way is sent again before long, and what came twice is taken once.
+#[test]
+fn a_piece_of_a_snapshot_that_is_lost_is_sent_again() {
+    transferred(2, true);
+}
+
+/// Sends a snapshot, during which the receiver's answers are `lost` for a moment.
+fn transferred(seed: u64, lost: bool) {
+    run(seed, async move {
         let mut rig = Rig::founded(3).await;
         rig.commit(1).await;
         let leader = rig.leader().await;
@@ -31,12 +44,25 @@ fn a_member_behind_a_pruned_log_starts_from_a_snapshot() {
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
         rig.start(behind).await;
-        for _ in 0..200 {
+        let leader = rig.leader().await;
+        let started = Instant::now();
+        for round in 0..10_000 {
+            if lost && round == 0 {
+                let sent =
+                    || rig.cluster(leader).status().members.iter().any(|member| member.catching_up.is_some());
+                while !sent() {
+                    tokio::time::sleep(Duration::from_micros(50)).await;
+                }
+                rig.cut(behind, leader);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                rig.heal();
+            }
             if rig.places[&behind].restarts.load(Ordering::Relaxed) > 0 {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         assert_eq!(rig.places[&behind].restarts.load(Ordering::Relaxed), 1, "the snapshot has arrived");
         rig.kill(behind);
         rig.start(behind).await;

@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use protocol::planted::{Bug, is_on};
@@ -19,30 +18,12 @@ use crate::control::{Control, Course};
 /// Most slots, and with that most frames, of one entry.
 const ENTRY_SLOTS_MAX: usize = 2048;
 
-/// The term whose first frame the proposer has handed over, for those who publish frames of the server's own: what they
-/// publish before is dropped.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Proposing(Arc<AtomicU64>);
-
-impl Proposing {
-    pub(crate) fn term(&self) -> Option<Term> {
-        // Relaxed: the ring orders what is published.
-        match self.0.load(Ordering::Relaxed) {
-            0 => None,
-            term => Some(Term(term)),
-        }
-    }
-
-    fn set(&self, term: Option<Term>) {
-        self.0.store(term.map_or(0, |term| term.0), Ordering::Relaxed);
-    }
-}
-
 pub(crate) struct Proposer {
     frames: FramePoller,
     lead: Lead,
     proposals: ProposalSender,
-    proposing: Proposing,
+    /// The term whose first frame was handed over.
+    begun: Option<Term>,
     /// The consensus ended first: nothing will be committed any more.
     closed: bool,
     /// Slots that an entry may have.
@@ -62,12 +43,14 @@ impl Proposer {
         control: Arc<Control>,
     ) -> Self {
         let entry_slots_max = ENTRY_SLOTS_MAX.min(entry_bytes_max / SLOT_BYTES);
-        let proposing = Proposing::default();
-        Self { frames, lead, proposals, proposing, closed: false, entry_slots_max, clock, control }
+        Self { frames, lead, proposals, begun: None, closed: false, entry_slots_max, clock, control }
     }
 
-    pub(crate) fn proposing(&self) -> Proposing {
-        self.proposing.clone()
+    fn set_begun(&mut self, term: Option<Term>) {
+        if self.begun != term {
+            self.begun = term;
+            self.lead.begin(term);
+        }
     }
 
     /// Takes all that was published and forgets it: its connections are closed, or will be by a start.
@@ -88,17 +71,17 @@ impl Proposer {
         if !is_on(Bug::NoStartFrame) {
             self.proposals.try_propose(Proposal { term, frames: frames.freeze() })?;
         }
-        self.proposing.set(Some(term));
+        self.set_begun(Some(term));
         Ok(Polled::Work(1))
     }
 
     fn step(&mut self) -> Result<Polled, ProposalRefused> {
         let Some(term) = self.lead.term().filter(|_| !self.closed) else {
             // Also for the same term once more: what was dropped meanwhile may have been a disconnect.
-            self.proposing.set(None);
+            self.set_begun(None);
             return Ok(self.discard());
         };
-        if self.proposing.term() != Some(term) {
+        if self.begun != Some(term) {
             return self.begin(term);
         }
         self.proposals.check_room()?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use protocol::{Body, Checkpoint, Tick, Timestamp};
 use recorder::{Writer, stages as points};
+use replicator::Lead;
 use ring::{Ingress, PublishError, Stage, Work};
 
 use super::own_frame;
-use super::proposer::Proposing;
 use crate::checkpoints::ConfirmedCheckpoint;
 use crate::clock::Clock;
 use crate::control::{Control, Course};
@@ -20,7 +20,7 @@ pub(crate) enum Ticks {
     /// By a server alone: always; that at the last tick that the logic has applied.
     Alone,
     /// By a member: while what it publishes is proposed; the newest that a majority agrees on.
-    Member { proposing: Proposing, confirmed: ConfirmedCheckpoint },
+    Member { lead: Lead, confirmed: ConfirmedCheckpoint },
 }
 
 /// Publishes a tick when the exchange's next deadline is due, and at least once an interval.
@@ -56,7 +56,7 @@ impl Ticker {
     fn checkpoint(&self, logic: &LogicState) -> Option<Option<Checkpoint>> {
         match &self.ticks {
             Ticks::Alone => Some(logic.checkpoint),
-            Ticks::Member { proposing, confirmed } => proposing.term().map(|_| confirmed.get()),
+            Ticks::Member { lead, confirmed } => lead.open_term().map(|_| confirmed.get()),
         }
     }
 }

@@ -30,7 +30,8 @@ pub(super) struct Leads {
 
 impl Leadership for Leads {
     fn term(&self) -> Option<Term> {
-        self.lead.term()
+        // A login that is published sooner is dropped, and its client would wait for an answer.
+        self.lead.open_term()
     }
 
     fn is_confirmed(&self) -> bool {
@@ -56,6 +57,8 @@ mod tests {
             let member =
                 |id| Member { id: MemberId(id), client_address: format!("m{id}:1"), ..Member::default() };
             lead.set(&LeadState { term: term.map(Term), leader: leader.map(member) });
+            assert_eq!(leads.term(), None, "the proposer has not begun");
+            lead.begin(term.map(Term));
             assert_eq!((leads.term(), leads.leader().as_deref()), (term.map(Term), told));
         };
         check(None, None, None);

@@ -55,6 +55,7 @@ pub(super) fn watch_leadership(cluster: &Cluster, proposer: WakeSet, oversight: 
             proposer.wake();
             oversight.leadership_changed();
             match (lead.term(), lead.leader()) {
+                (Some(_), _) if lead.open_term().is_none() => {}
                 (Some(_), _) => tracing::info!("this member leads"),
                 (None, Some(leader)) => {
                     tracing::info!(leader = leader.id.0, "another member leads, or is about to")
