@@ -39,22 +39,16 @@ impl Handle {
     }
 }
 
-/// A node's neighbours in the queue of its level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Links {
-    /// Behind it; of a free place: the next free one.
-    pub next: Handle,
-    /// Before it.
-    pub prev: Handle,
-}
-
-/// What can rest in a queue.
+/// What can rest in a queue. It knows its neighbours.
 pub trait Node: Copy + Default {
-    /// Its neighbours.
-    fn links(&self) -> Links;
-    /// Its neighbours, to write.
-    fn links_mut(&mut self) -> &mut Links;
+    /// Behind it; of a free place: the next free one.
+    fn next(&self) -> Handle;
+    /// Before it.
+    fn prev(&self) -> Handle;
+    /// Puts another one behind it.
+    fn set_next(&mut self, next: Handle);
+    /// Puts another one before it.
+    fn set_prev(&mut self, prev: Handle);
 }
 
 /// All nodes of one or more books.
@@ -97,7 +91,7 @@ impl<N: Node> Arena<N> {
         if handle.is_none() {
             return self.extend();
         }
-        self.free = self.get(handle).links().next;
+        self.free = self.get(handle).next();
         handle
     }
 
@@ -113,7 +107,8 @@ impl<N: Node> Arena<N> {
     #[inline]
     pub fn release(&mut self, handle: Handle) {
         debug_assert!(handle.is_some(), "only a node is released");
-        self.get_mut(handle).links_mut().next = self.free;
+        let free = self.free;
+        self.get_mut(handle).set_next(free);
         self.free = handle;
         self.live -= 1;
     }

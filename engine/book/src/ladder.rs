@@ -31,25 +31,38 @@ pub(crate) struct Place {
     at: usize,
 }
 
-/// One side of a book.
+/// Levels in the order of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Ladder {
-    /// Key of the best level, so that nobody reads `near` only to learn that an order does not trade.
-    best_key: Option<i64>,
-    /// The best levels, worst first. Empty only where `far` is.
+    /// The best levels, worst first. Empty only where there are no others.
     near: Vec<Level>,
-    /// The other levels in blocks that are never empty, worst block first, each worst first, all worse than `near`.
+    /// The others, once there were any: few books have as many levels, and the others are to be small.
+    blocks: Option<Box<Blocks>>,
+    count: u32,
+}
+
+/// Levels that are worse than the near ones.
+#[derive(Debug, Default)]
+struct Blocks {
+    /// Blocks that are never empty, worst first, each worst first.
     far: Vec<Vec<Level>>,
     /// Emptied blocks, so that levels that come and go allocate nothing.
     spare: Vec<Vec<Level>>,
-    count: u32,
+}
+
+impl Blocks {
+    fn insert(&mut self, at: usize, levels: &mut Vec<Level>) {
+        let mut better = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
+        better.extend(levels.drain(BLOCK / 2..));
+        self.far.insert(at, better);
+    }
 }
 
 impl Ladder {
     /// Key of the best level.
     #[inline]
     pub(crate) fn best_key(&self) -> Option<i64> {
-        self.best_key
+        self.near.last().map(|level| level.key)
     }
 
     /// Levels.
@@ -66,7 +79,7 @@ impl Ladder {
 
     /// All levels, best first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Level> {
-        self.near.iter().rev().chain(self.far.iter().rev().flat_map(|block| block.iter().rev()))
+        self.near.iter().rev().chain(self.far().iter().rev().flat_map(|block| block.iter().rev()))
     }
 
     /// The best level that is worse than a key.
@@ -75,8 +88,8 @@ impl Ladder {
         if better > 0 {
             return self.near.get(better - 1);
         }
-        let block = self.far.partition_point(|block| block[0].key < key).checked_sub(1)?;
-        let levels = &self.far[block];
+        let block = self.far().partition_point(|block| block[0].key < key).checked_sub(1)?;
+        let levels = &self.far()[block];
         levels.get(levels.partition_point(|level| level.key < key).checked_sub(1)?)
     }
 
@@ -92,16 +105,27 @@ impl Ladder {
         let place = self.find(key)?;
         match place.block {
             None => self.near.get(place.at),
-            Some(block) => self.far[block].get(place.at),
+            Some(block) => self.far()[block].get(place.at),
         }
     }
 
     /// The level at a place that `find` gave.
     #[inline]
     pub(crate) fn at_mut(&mut self, place: Place) -> &mut Level {
-        match place.block {
-            None => &mut self.near[place.at],
-            Some(block) => &mut self.far[block][place.at],
+        &mut self.block_mut(place.block)[place.at]
+    }
+
+    /// The blocks beside `near`.
+    #[inline]
+    fn far(&self) -> &[Vec<Level>] {
+        self.blocks.as_ref().map_or(&[], |blocks| &blocks.far)
+    }
+
+    #[inline]
+    fn block_mut(&mut self, block: Option<usize>) -> &mut Vec<Level> {
+        match block {
+            None => &mut self.near,
+            Some(block) => &mut self.blocks.get_or_insert_default().far[block],
         }
     }
 
@@ -123,10 +147,10 @@ impl Ladder {
                 self.settle_near();
             }
             Some(block) => {
-                let levels = &mut self.far[block];
-                levels.remove(place.at);
-                if levels.is_empty() {
-                    self.spare.push(self.far.remove(block));
+                let blocks = self.blocks.get_or_insert_default();
+                blocks.far[block].remove(place.at);
+                if blocks.far[block].is_empty() {
+                    blocks.spare.push(blocks.far.remove(block));
                 }
             }
         }
@@ -135,14 +159,14 @@ impl Ladder {
     /// Where the key is, or where it would be.
     #[inline]
     fn search(&self, key: i64) -> Result<Place, Place> {
-        let is_near = self.far.is_empty() || self.near.first().is_some_and(|worst| key >= worst.key);
+        let is_near = self.far().is_empty() || self.near.first().is_some_and(|worst| key >= worst.key);
         if is_near {
             return search_block(&self.near, key)
                 .map(|at| Place { block: None, at })
                 .map_err(|at| Place { block: None, at });
         }
-        let block = self.far.partition_point(|block| block[0].key <= key).saturating_sub(1);
-        self.far[block]
+        let block = self.far().partition_point(|block| block[0].key <= key).saturating_sub(1);
+        self.far()[block]
             .binary_search_by_key(&key, |level| level.key)
             .map(|at| Place { block: Some(block), at })
             .map_err(|at| Place { block: Some(block), at })
@@ -151,56 +175,46 @@ impl Ladder {
     fn insert(&mut self, place: Place, key: i64) -> &mut Level {
         let level = Level { key, head: Handle::NONE, tail: Handle::NONE };
         let Place { mut block, mut at } = place;
-        match block {
-            None if self.near.len() >= BLOCK => {
-                let rest = self.upper_half(None);
-                self.far.push(std::mem::replace(&mut self.near, rest));
-                if at < BLOCK / 2 {
-                    block = Some(self.far.len() - 1);
-                } else {
-                    at -= BLOCK / 2;
+        if self.block_mut(block).len() >= BLOCK {
+            let blocks = self.blocks.get_or_insert_default();
+            match block {
+                None => {
+                    // The better half stays near.
+                    let last = blocks.far.len();
+                    blocks.insert(last, &mut self.near);
+                    std::mem::swap(&mut self.near, &mut blocks.far[last]);
+                    if at < BLOCK / 2 {
+                        block = Some(last);
+                    } else {
+                        at -= BLOCK / 2;
+                    }
+                }
+                Some(full) => {
+                    let mut levels = std::mem::take(&mut blocks.far[full]);
+                    blocks.insert(full + 1, &mut levels);
+                    blocks.far[full] = levels;
+                    if at > BLOCK / 2 {
+                        block = Some(full + 1);
+                        at -= BLOCK / 2;
+                    }
                 }
             }
-            Some(full) if self.far[full].len() >= BLOCK => {
-                let better = self.upper_half(block);
-                self.far.insert(full + 1, better);
-                if at > BLOCK / 2 {
-                    block = Some(full + 1);
-                    at -= BLOCK / 2;
-                }
-            }
-            _ => {}
         }
-        let levels = match block {
-            None => &mut self.near,
-            Some(block) => &mut self.far[block],
-        };
-        levels.insert(at, level);
         self.count += 1;
-        self.best_key = self.best_key.max(Some(key));
+        let levels = self.block_mut(block);
+        levels.insert(at, level);
         &mut levels[at]
-    }
-
-    /// Takes the better half of a full block out.
-    fn upper_half(&mut self, block: Option<usize>) -> Vec<Level> {
-        let mut half = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
-        let levels = match block {
-            None => &mut self.near,
-            Some(block) => &mut self.far[block],
-        };
-        half.extend(levels.drain(BLOCK / 2..));
-        half
     }
 
     /// After a level left `near`: fills it again.
     #[inline]
     fn settle_near(&mut self) {
         if self.near.is_empty()
-            && let Some(block) = self.far.pop()
+            && let Some(blocks) = &mut self.blocks
+            && let Some(block) = blocks.far.pop()
         {
-            self.spare.push(std::mem::replace(&mut self.near, block));
+            blocks.spare.push(std::mem::replace(&mut self.near, block));
         }
-        self.best_key = self.near.last().map(|level| level.key);
     }
 }
 
@@ -262,7 +276,7 @@ mod tests {
             assert_eq!(ladder.next_worse(key).map(|level| level.key), worse);
             if change % 997 == 0 {
                 assert!(ladder.iter().map(|level| level.key).eq(set.iter().rev().copied()));
-                assert!(ladder.far.iter().all(|block| !block.is_empty() && block.len() <= BLOCK));
+                assert!(ladder.far().iter().all(|block| !block.is_empty() && block.len() <= BLOCK));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::hint::select_unpredictable;
 
 use protocol::{Price, Side};
 
-use crate::arena::{Arena, Handle, Links, Node};
+use crate::arena::{Arena, Handle, Node};
 use crate::ladder::{Ladder, Level};
 use crate::window::{Queue, WIDTH_MAX, Window};
 
@@ -45,7 +45,7 @@ pub fn price(side: Side, key: i64) -> Price {
 
 /// The levels of one side of a book.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(align(64))]
 pub struct Levels {
     /// Key of the best level, or [`UNKNOWN`] without levels.
     best: i64,
@@ -149,10 +149,10 @@ impl Levels {
         queue.head = select_unpredictable(is_new, handle, queue.head);
         queue.tail = handle;
         self.window.mark(place);
-        let links = nodes.get_mut(handle).links_mut();
-        links.next = Handle::NONE;
-        links.prev = tail;
-        nodes.get_mut(tail).links_mut().next = handle;
+        let node = nodes.get_mut(handle);
+        node.set_next(Handle::NONE);
+        node.set_prev(tail);
+        nodes.get_mut(tail).set_next(handle);
         self.entered(key, is_new);
         is_new
     }
@@ -172,10 +172,10 @@ impl Levels {
         if is_new {
             level.head = handle;
         }
-        let links = nodes.get_mut(handle).links_mut();
-        links.next = Handle::NONE;
-        links.prev = tail;
-        nodes.get_mut(tail).links_mut().next = handle;
+        let node = nodes.get_mut(handle);
+        node.set_next(Handle::NONE);
+        node.set_prev(tail);
+        nodes.get_mut(tail).set_next(handle);
         self.entered(key, is_new);
         is_new
     }
@@ -183,9 +183,10 @@ impl Levels {
     /// Takes a node out of the queue of its key. True: the level is gone.
     #[inline(always)]
     pub fn unlink<N: Node>(&mut self, nodes: &mut Arena<N>, handle: Handle, key: i64) -> bool {
-        let Links { next, prev } = nodes.get(handle).links();
-        nodes.get_mut(prev).links_mut().next = next;
-        nodes.get_mut(next).links_mut().prev = prev;
+        let node = nodes.get(handle);
+        let (next, prev) = (node.next(), node.prev());
+        nodes.get_mut(prev).set_next(next);
+        nodes.get_mut(next).set_prev(prev);
         let place = self.window.place(key);
         let Some(queue) = self.window.get_mut(place) else { return self.unlink_far(key, next, prev) };
         queue.head = select_unpredictable(prev.is_none(), next, queue.head);
@@ -339,7 +340,7 @@ impl Level {
         let mut handle = self.head;
         while handle.is_some() {
             f(handle);
-            handle = nodes.get(handle).links().next;
+            handle = nodes.get(handle).next();
         }
     }
 }
@@ -351,7 +352,7 @@ fn fetch<N: Node>(nodes: &Arena<N>, levels: &[Option<Level>; LEVELS_TOGETHER]) {
     for _ in 0..ORDERS_FETCHED {
         let mut live = false;
         for handle in at.iter_mut().filter(|handle| handle.is_some()) {
-            *handle = nodes.get(*handle).links().next;
+            *handle = nodes.get(*handle).next();
             live = true;
         }
         if !live {

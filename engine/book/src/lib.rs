@@ -40,7 +40,7 @@ mod levels;
 mod matching;
 mod window;
 
-pub use arena::{Arena, Handle, Links, Node};
+pub use arena::{Arena, Handle, Node};
 pub use event::{BOOKS_MAX, Event, EventKind, Request, Sink};
 pub use index::{Index, KeyHash, Vacancy};
 pub use ladder::Level;

@@ -2,7 +2,7 @@
 
 use protocol::{ClientOrderId, Price, Side};
 
-use crate::arena::{Arena, Handle, Links, Node};
+use crate::arena::{Arena, Handle, Node};
 use crate::event::{BOOKS_MAX, Event, EventKind, Request, Sink};
 use crate::index::{Index, KeyHash};
 use crate::levels::{Levels, key, price};
@@ -14,7 +14,8 @@ struct Order {
     id: ClientOrderId,
     /// Key of its level.
     key: i64,
-    links: Links,
+    next: Handle,
+    prev: Handle,
     /// What is open of it. Never zero.
     leaves: u32,
     /// Place of its side: twice the number of its book, and one more for asks.
@@ -25,13 +26,23 @@ const _: () = assert!(size_of::<Order>() == 32, "two resting orders are one cach
 
 impl Node for Order {
     #[inline(always)]
-    fn links(&self) -> Links {
-        self.links
+    fn next(&self) -> Handle {
+        self.next
     }
 
     #[inline(always)]
-    fn links_mut(&mut self) -> &mut Links {
-        &mut self.links
+    fn prev(&self) -> Handle {
+        self.prev
+    }
+
+    #[inline(always)]
+    fn set_next(&mut self, next: Handle) {
+        self.next = next;
+    }
+
+    #[inline(always)]
+    fn set_prev(&mut self, prev: Handle) {
+        self.prev = prev;
     }
 }
 

@@ -1,40 +1,12 @@
-//! Storage of live orders: one cache line an order in chunks that never move, found by a 32-bit handle, with a
-//! last-in-first-out free list. It owns no order of things: queues, session lists and the index live on top of it.
+//! Storage of live orders: one cache line an order, and beside it what is needed only when an order comes and goes. It owns
+//! no order of things: queues, session lists and the index live on top of it.
 //!
 //! Handles are reused and differ between two engines with the same state, so they must never reach an event, a record or
 //! a hash.
 
+pub(crate) use ::book::Handle;
+use ::book::Node;
 use protocol::{AccountId, ClientOrderId, OrderFlags, OrderId, Price, Side, TimeInForce};
-
-/// Orders of a chunk. A chunk's memory is taken when its first order comes and is never moved or given back.
-const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 13;
-
-/// Place of a live order in the arena, or of a text id in its table. [`Handle::NONE`] ends a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Handle(u32);
-
-impl Handle {
-    /// No place.
-    pub(crate) const NONE: Self = Self(u32::MAX);
-
-    pub(crate) fn new(raw: u32) -> Self {
-        Self(raw)
-    }
-
-    pub(crate) fn raw(self) -> u32 {
-        self.0
-    }
-
-    pub(crate) fn is_none(self) -> bool {
-        self == Self::NONE
-    }
-
-    pub(crate) fn is_some(self) -> bool {
-        self != Self::NONE
-    }
-}
 
 /// A live order.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +46,52 @@ impl Order {
 
 const _: () = assert!(size_of::<Order>() == 64, "a live order is one cache line");
 
+impl Default for Order {
+    /// Nobody's.
+    fn default() -> Self {
+        Self {
+            price: Price(0),
+            leaves: 0,
+            cum: 0,
+            order_id: OrderId(0),
+            client_order_id: ClientOrderId(0),
+            session: 0,
+            account: AccountId(0),
+            instrument: 0,
+            next: Handle::NONE,
+            prev: Handle::NONE,
+            side: Side::Buy,
+            time_in_force: TimeInForce::Day,
+            flag_bits: 0,
+            special: false,
+        }
+    }
+}
+
+impl Node for Order {
+    #[inline(always)]
+    fn next(&self) -> Handle {
+        self.next
+    }
+
+    #[inline(always)]
+    fn prev(&self) -> Handle {
+        self.prev
+    }
+
+    #[inline(always)]
+    fn set_next(&mut self, next: Handle) {
+        self.next = next;
+    }
+
+    #[inline(always)]
+    fn set_prev(&mut self, prev: Handle) {
+        self.prev = prev;
+    }
+}
+
 /// What is needed of an order only when it comes and goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     /// The session's next younger order.
     pub(crate) younger: Handle,
@@ -87,85 +103,66 @@ pub(crate) struct Links {
     pub(crate) extra: Handle,
 }
 
-#[derive(Debug)]
-struct Chunk {
-    orders: Vec<Order>,
-    links: Vec<Links>,
-}
-
 /// All live orders.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    chunks: Vec<Chunk>,
-    free: Handle,
-    /// Places ever used.
-    used: u32,
-    live: u32,
+    /// The orders by themselves, in whose queues the books thread them.
+    pub(crate) orders: ::book::Arena<Order>,
+    /// Of each place of `orders`.
+    links: Vec<Links>,
 }
 
 impl Arena {
-    pub(crate) fn new() -> Self {
-        Self { chunks: Vec::new(), free: Handle::NONE, used: 0, live: 0 }
+    /// An empty arena that takes so many orders without moving them.
+    pub(crate) fn with_room(orders: usize) -> Self {
+        let mut links = Vec::with_capacity(orders.saturating_add(1));
+        links.push(Links::default());
+        Self { orders: ::book::Arena::with_room(orders), links }
     }
 
     /// Live orders.
     pub(crate) fn live(&self) -> u32 {
-        self.live
+        self.orders.live()
     }
 
     /// Takes an order in. The caller keeps within the capacity, which is below the range of handles.
+    #[inline]
     pub(crate) fn allocate(&mut self, order: Order) -> Handle {
-        let links =
-            Links { younger: Handle::NONE, older: Handle::NONE, name: Handle::NONE, extra: Handle::NONE };
-        self.live += 1;
-        if self.free.is_some() {
-            let handle = self.free;
-            self.free = self.get(handle).next;
-            *self.get_mut(handle) = order;
-            *self.links_mut(handle) = links;
-            return handle;
+        let handle = self.orders.allocate();
+        *self.orders.get_mut(handle) = order;
+        match self.links.get_mut(handle.raw() as usize) {
+            Some(links) => *links = Links::default(),
+            None => self.links.push(Links::default()),
         }
-        let handle = Handle(self.used);
-        assert!(handle.is_some(), "the order capacity is below the range of handles");
-        self.used += 1;
-        if handle.0 as usize & (CHUNK - 1) == 0 {
-            self.chunks.push(Chunk { orders: Vec::with_capacity(CHUNK), links: Vec::with_capacity(CHUNK) });
-        }
-        let chunk = &mut self.chunks[(handle.0 >> CHUNK_BITS) as usize];
-        chunk.orders.push(order);
-        chunk.links.push(links);
         handle
     }
 
     /// Gives an order's place back.
     pub(crate) fn release(&mut self, handle: Handle) {
         debug_assert!(self.links(handle).extra.is_none() || self.get(handle).special);
-        let free = self.free;
         let order = self.get_mut(handle);
         debug_assert!(order.client_order_id.0 != 0, "an order is released once");
         order.client_order_id = ClientOrderId(0);
-        order.next = free;
-        self.free = handle;
-        self.live -= 1;
+        self.orders.release(handle);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, handle: Handle) -> &Order {
-        &self.chunks[(handle.0 >> CHUNK_BITS) as usize].orders[handle.0 as usize & (CHUNK - 1)]
+        self.orders.get(handle)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, handle: Handle) -> &mut Order {
-        &mut self.chunks[(handle.0 >> CHUNK_BITS) as usize].orders[handle.0 as usize & (CHUNK - 1)]
+        self.orders.get_mut(handle)
     }
 
     #[inline]
     pub(crate) fn links(&self, handle: Handle) -> &Links {
-        &self.chunks[(handle.0 >> CHUNK_BITS) as usize].links[handle.0 as usize & (CHUNK - 1)]
+        &self.links[handle.raw() as usize]
     }
 
     #[inline]
     pub(crate) fn links_mut(&mut self, handle: Handle) -> &mut Links {
-        &mut self.chunks[(handle.0 >> CHUNK_BITS) as usize].links[handle.0 as usize & (CHUNK - 1)]
+        &mut self.links[handle.raw() as usize]
     }
 }

@@ -8,9 +8,9 @@ use protocol::{Event, Indicative, Liquidity, Price, Quantity, RequestId, Side};
 
 use crate::arena::Handle;
 use crate::book;
+use crate::book::Level;
 use crate::exchange::Exchange;
 use crate::execution::Fill;
-use crate::ladder::Level;
 use crate::outbox::{EventSink, Outbox};
 use crate::waiting::at;
 
@@ -200,7 +200,7 @@ fn indicative(instrument: protocol::InstrumentId, uncross: Option<Uncross>) -> I
 
 impl Exchange {
     /// The levels of a side, best first: the displayed and the hidden queue of each price.
-    fn levels(&self, place: u32, side: Side) -> impl Iterator<Item = (i64, [Option<&Level>; 2])> {
+    fn levels(&self, place: u32, side: Side) -> impl Iterator<Item = (i64, [Option<Level>; 2])> {
         let instrument = self.instruments.get(place);
         let mut displayed = instrument.book.side(side).iter().peekable();
         let hidden = instrument.special.iter().flat_map(move |special| special.hidden[at(side)].iter());
@@ -208,7 +208,7 @@ impl Exchange {
         std::iter::from_fn(move || {
             let keys = [displayed.peek(), hidden.peek()];
             let key = keys.into_iter().flatten().map(|level| level.key).max()?;
-            let is_here = |level: &&Level| level.key == key;
+            let is_here = |level: &Level| level.key == key;
             Some((key, [displayed.next_if(is_here), hidden.next_if(is_here)]))
         })
     }

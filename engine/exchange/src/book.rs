@@ -1,44 +1,21 @@
-//! One instrument's order book: two ladders of levels, each level a first-in-first-out queue threaded through the order
+//! One instrument's order book: the levels of two sides, each level a first-in-first-out queue threaded through the order
 //! arena. It keeps places and priority; who may trade what is decided elsewhere.
 
+pub(crate) use ::book::{Level, Levels, key, price};
 use protocol::{Price, Side};
 
 use crate::arena::{Arena, Handle};
-use crate::ladder::{Ladder, Level};
-
-/// Queues that are walked side by side before they are visited one after the other.
-const LEVELS_TOGETHER: usize = 16;
-/// Orders of each that are fetched so, at most: all of them together stay in the nearest cache.
-const ORDERS_FETCHED: usize = 32;
-
-/// The ladder's key of a price: larger is better.
-#[inline]
-pub(crate) fn key(side: Side, price: Price) -> i64 {
-    match side {
-        Side::Buy => price.0,
-        Side::Sell => !price.0,
-    }
-}
-
-/// The price of a ladder's key.
-#[inline]
-pub(crate) fn price(side: Side, key: i64) -> Price {
-    match side {
-        Side::Buy => Price(key),
-        Side::Sell => Price(!key),
-    }
-}
 
 /// The resting orders of one instrument.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    bids: Ladder,
-    asks: Ladder,
+    bids: Levels,
+    asks: Levels,
 }
 
 impl Book {
     #[inline]
-    pub(crate) fn side(&self, side: Side) -> &Ladder {
+    pub(crate) fn side(&self, side: Side) -> &Levels {
         match side {
             Side::Buy => &self.bids,
             Side::Sell => &self.asks,
@@ -46,7 +23,7 @@ impl Book {
     }
 
     #[inline]
-    pub(crate) fn side_mut(&mut self, side: Side) -> &mut Ladder {
+    pub(crate) fn side_mut(&mut self, side: Side) -> &mut Levels {
         match side {
             Side::Buy => &mut self.bids,
             Side::Sell => &mut self.asks,
@@ -106,16 +83,7 @@ impl Book {
     /// Takes the first order of the best level out, as after its last fill. True: the level is gone.
     #[inline]
     pub(crate) fn pop_front(&mut self, orders: &mut Arena, side: Side) -> bool {
-        let ladder = self.side_mut(side);
-        let level = ladder.best_mut().expect("the order rests at the best level");
-        let next = orders.get(level.head).next;
-        if next.is_none() {
-            ladder.pop_best();
-            return true;
-        }
-        level.head = next;
-        orders.get_mut(next).prev = Handle::NONE;
-        false
+        self.side_mut(side).pop_front(&mut orders.orders)
     }
 
     /// Calls `f` for each order of a side, best price and oldest first.
@@ -124,96 +92,28 @@ impl Book {
     }
 }
 
-/// Calls `f` for each order of a ladder, best price and oldest first.
-pub(crate) fn for_each(ladder: &Ladder, orders: &Arena, mut f: impl FnMut(Handle)) {
-    let mut levels = ladder.iter();
-    loop {
-        let mut group: [Option<&Level>; LEVELS_TOGETHER] = [None; LEVELS_TOGETHER];
-        let mut count = 0;
-        for (place, level) in group.iter_mut().zip(&mut levels) {
-            *place = Some(level);
-            count += 1;
-        }
-        if count > 1 {
-            fetch(orders, &group);
-        }
-        for level in group.iter().flatten() {
-            for_each_of_level(orders, level, &mut f);
-        }
-        if count < LEVELS_TOGETHER {
-            return;
-        }
-    }
+/// Calls `f` for each order of some levels, best price and oldest first.
+pub(crate) fn for_each(levels: &Levels, orders: &Arena, f: impl FnMut(Handle)) {
+    levels.for_each(&orders.orders, f);
 }
 
 /// Puts an order at the end of the queue at its price. True: the level is new.
 #[inline(always)]
-pub(crate) fn append(ladder: &mut Ladder, orders: &mut Arena, handle: Handle) -> bool {
+pub(crate) fn append(levels: &mut Levels, orders: &mut Arena, handle: Handle) -> bool {
     let order = orders.get(handle);
-    let (level, is_new) = ladder.enter(key(order.side, order.price));
-    let tail = level.tail;
-    level.tail = handle;
-    if tail.is_none() {
-        level.head = handle;
-    }
-    let order = orders.get_mut(handle);
-    order.prev = tail;
-    order.next = Handle::NONE;
-    if tail.is_some() {
-        orders.get_mut(tail).next = handle;
-    }
-    is_new
+    let key = key(order.side, order.price);
+    levels.append(&mut orders.orders, handle, key)
 }
 
 /// Takes an order out of the queue at its price. True: the level is gone.
 #[inline]
-pub(crate) fn unlink(ladder: &mut Ladder, orders: &mut Arena, handle: Handle) -> bool {
+pub(crate) fn unlink(levels: &mut Levels, orders: &mut Arena, handle: Handle) -> bool {
     let order = orders.get(handle);
-    let (prev, next, key) = (order.prev, order.next, key(order.side, order.price));
-    if prev.is_some() {
-        orders.get_mut(prev).next = next;
-    }
-    if next.is_some() {
-        orders.get_mut(next).prev = prev;
-    }
-    if prev.is_some() && next.is_some() {
-        return false;
-    }
-    let place = ladder.find(key).expect("a resting order has its level");
-    if prev.is_none() && next.is_none() {
-        ladder.remove(place);
-        return true;
-    }
-    let level = ladder.at_mut(place);
-    if prev.is_none() {
-        level.head = next;
-    } else {
-        level.tail = prev;
-    }
-    false
-}
-
-/// Brings the first orders of some queues into the cache. A queue is a chain of misses, each waiting for the one before;
-/// those of different queues wait together.
-fn fetch(orders: &Arena, levels: &[Option<&Level>; LEVELS_TOGETHER]) {
-    let mut at = levels.map(|level| level.map_or(Handle::NONE, |level| level.head));
-    for _ in 0..ORDERS_FETCHED {
-        let mut live = false;
-        for handle in at.iter_mut().filter(|handle| handle.is_some()) {
-            *handle = orders.get(*handle).next;
-            live = true;
-        }
-        if !live {
-            return;
-        }
-    }
+    let key = key(order.side, order.price);
+    levels.unlink(&mut orders.orders, handle, key)
 }
 
 /// Calls `f` for each order of a level, oldest first.
-pub(crate) fn for_each_of_level(orders: &Arena, level: &Level, mut f: impl FnMut(Handle)) {
-    let mut handle = level.head;
-    while handle.is_some() {
-        f(handle);
-        handle = orders.get(handle).next;
-    }
+pub(crate) fn for_each_of_level(orders: &Arena, level: Level, f: impl FnMut(Handle)) {
+    level.for_each(&orders.orders, f);
 }

@@ -214,7 +214,7 @@ impl Exchange {
     #[inline(always)]
     fn check_level_room(&self, place: u32, side: Side, price: Price) -> Result<(), RejectReason> {
         if self.levels >= self.capacities.levels
-            && self.instruments.get(place).book.side(side).find(book::key(side, price)).is_none()
+            && self.instruments.get(place).book.side(side).get(book::key(side, price)).is_none()
         {
             return Err(RejectReason::LevelsFull);
         }

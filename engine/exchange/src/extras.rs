@@ -108,30 +108,31 @@ impl Extras {
         match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = Some(extra);
-                Handle::new(place)
+                Handle::new(place + 1)
             }
             None => {
                 self.slots.push(Some(extra));
-                Handle::new(self.slots.len() as u32 - 1)
+                Handle::new(self.slots.len() as u32)
             }
         }
     }
 
     pub(crate) fn remove(&mut self, place: Handle) {
-        if let Some(slot) = self.slots.get_mut(place.raw() as usize) {
+        let Some(at) = place.raw().checked_sub(1) else { return };
+        if let Some(slot) = self.slots.get_mut(at as usize) {
             debug_assert!(slot.is_some(), "an extra is removed once");
             *slot = None;
-            self.free.push(place.raw());
+            self.free.push(at);
         }
     }
 
     #[inline]
     pub(crate) fn get(&self, place: Handle) -> Option<&Extra> {
-        self.slots.get(place.raw() as usize)?.as_ref()
+        self.slots.get(place.raw().checked_sub(1)? as usize)?.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, place: Handle) -> Option<&mut Extra> {
-        self.slots.get_mut(place.raw() as usize)?.as_mut()
+        self.slots.get_mut(place.raw().checked_sub(1)? as usize)?.as_mut()
     }
 }

@@ -309,8 +309,8 @@ impl Exchange {
         let instrument = self.instruments.get(place);
         let key = book::key(side, price);
         let exists = match (hidden, instrument.special.as_ref()) {
-            (false, _) => instrument.book.side(side).find(key).is_some(),
-            (true, special) => special.is_some_and(|it| it.hidden[at(side)].find(key).is_some()),
+            (false, _) => instrument.book.side(side).get(key).is_some(),
+            (true, special) => special.is_some_and(|it| it.hidden[at(side)].get(key).is_some()),
         };
         if exists || self.levels < self.capacities.levels { Ok(()) } else { Err(RejectReason::LevelsFull) }
     }

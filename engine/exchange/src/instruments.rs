@@ -25,7 +25,7 @@ pub(crate) struct Instrument {
     pub(crate) special: Option<Box<Special>>,
 }
 
-const _: () = assert!(size_of::<Instrument>() <= 224, "an empty instrument is cheap");
+const _: () = assert!(size_of::<Instrument>() <= 384, "an empty instrument is cheap");
 
 impl Instrument {
     pub(crate) fn new(definition: InstrumentDefinition) -> Self {

@@ -10,7 +10,7 @@
 //!   entry      new orders, replaces, trades          sessions      users, ids, report numbers, timers
 //!   cancel     cancels, mass cancels, expiries       instruments   definitions, phases, books
 //!   connection logins and ends of connections        orders        arena + index + text ids
-//!   admin      what operators ask, end of day        book, ladder  levels and queues of one instrument
+//!   admin      what operators ask, end of day        book          levels and queues of one instrument
 //!   settings   what operators set of instruments     special       what an instrument has beyond a plain book
 //!   phases     phases and bands; delisting           auction       the uncross and what is told of it
 //!   schedule   timers of orders and phases           draw          what is drawn from the venue's seed
@@ -48,11 +48,9 @@ mod follow;
 mod groups;
 mod import;
 mod incoming;
-mod index;
 mod inquiry;
 mod instrument_views;
 mod instruments;
-mod ladder;
 mod leave;
 mod limits;
 mod margin;

@@ -1,10 +1,10 @@
 //! Text client order ids of the trading day: each may be used once by its session, and the current one of a live order
 //! names it.
 
+use ::book::{Index, KeyHash};
 use protocol::{ClOrdId, RejectReason, StreamHash};
 
 use crate::arena::Handle;
-use crate::index::{Index, KeyHash};
 
 /// A text id that was used today.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new() -> Self {
-        Self { used: Vec::new(), index: Index::new() }
+        Self { used: Vec::new(), index: Index::default() }
     }
 
     /// How many were used today.
@@ -38,11 +38,11 @@ impl Names {
     }
 
     pub(crate) fn get(&self, name: Handle) -> &Name {
-        &self.used[name.raw() as usize]
+        &self.used[name.raw() as usize - 1]
     }
 
     pub(crate) fn get_mut(&mut self, name: Handle) -> &mut Name {
-        &mut self.used[name.raw() as usize]
+        &mut self.used[name.raw() as usize - 1]
     }
 
     /// Uses an id up.
@@ -61,7 +61,7 @@ impl Names {
         if self.len() >= capacity {
             return Err(RejectReason::IdsFull);
         }
-        let name = Handle::new(self.len());
+        let name = Handle::new(self.len() + 1);
         self.used.push(Name { session, order: Handle::NONE, text: *text });
         self.index.insert(hash(session, text), name);
         Ok(name)

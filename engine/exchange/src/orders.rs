@@ -1,13 +1,20 @@
 //! Live orders of all books: where they are stored and how their owners name them. Books and session lists thread
 //! themselves through the arena in it.
 
+use ::book::{Index, KeyHash};
 use protocol::OrderKey;
 
 use crate::arena::{Arena, Handle, Order};
 use crate::extras::{Extra, Extras};
-use crate::index::{Index, KeyHash};
 use crate::names::Names;
 use crate::sessions::Sessions;
+
+/// Hash of an order's key.
+#[inline]
+fn hash(session: u32, client_order_id: u64) -> KeyHash {
+    let spread = u64::from(session).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    KeyHash::of_id(client_order_id ^ spread.rotate_left(29))
+}
 
 /// Storage, index and text ids of live orders.
 #[derive(Debug)]
@@ -20,19 +27,24 @@ pub(crate) struct Orders {
 
 impl Orders {
     pub(crate) fn new() -> Self {
-        Self { arena: Arena::new(), names: Names::new(), extras: Extras::default(), index: Index::new() }
+        Self::with_room(0)
     }
 
-    /// Empty, with an index that takes `orders` without growing.
+    /// Empty, with room for `orders`.
     pub(crate) fn with_room(orders: usize) -> Self {
-        Self { index: Index::with_room(orders), ..Self::new() }
+        Self {
+            arena: Arena::with_room(orders),
+            names: Names::new(),
+            extras: Extras::default(),
+            index: Index::with_room(orders),
+        }
     }
 
     /// A session's order by the name that the session gives it.
     #[inline]
     pub(crate) fn find(&self, session: u32, key: &OrderKey) -> Option<Handle> {
         match key {
-            OrderKey::Id(id) => self.index.find(KeyHash::of_order(session, id.0), |handle| {
+            OrderKey::Id(id) => self.index.find(hash(session, id.0), |handle| {
                 let order = self.arena.get(handle);
                 order.client_order_id == *id && order.session == session
             }),
@@ -58,7 +70,7 @@ impl Orders {
     /// Takes in an order without putting it into its session's list.
     #[inline(always)]
     pub(crate) fn admit_unlisted(&mut self, order: Order) -> Handle {
-        let hash = KeyHash::of_order(order.session, order.client_order_id.0);
+        let hash = hash(order.session, order.client_order_id.0);
         let handle = self.arena.allocate(order);
         self.index.insert(hash, handle);
         handle
@@ -84,7 +96,7 @@ impl Orders {
     #[inline]
     pub(crate) fn retire(&mut self, sessions: &mut Sessions, handle: Handle) {
         let order = self.arena.get(handle);
-        self.index.remove(KeyHash::of_order(order.session, order.client_order_id.0), handle);
+        self.index.remove(hash(order.session, order.client_order_id.0), handle);
         sessions.disown(&mut self.arena, handle);
         self.forget_name(handle);
         self.arena.release(handle);
@@ -118,6 +130,6 @@ impl Orders {
     /// Reads what finding and unlinking the order will need, ahead of time.
     #[inline]
     pub(crate) fn touch(&self, session: u32, client_order_id: u64) -> Handle {
-        self.index.touch(KeyHash::of_order(session, client_order_id))
+        self.index.touch(hash(session, client_order_id))
     }
 }

@@ -4,9 +4,9 @@
 use protocol::{Allocation, Indicative, InstrumentDefinition, InstrumentRules, Price, Side, TickTable};
 
 use crate::auction::Sums;
+use crate::book::Levels;
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
-use crate::ladder::Ladder;
 use crate::schedule::Schedule;
 use crate::settling::Settling;
 use crate::waiting::Waiting;
@@ -27,7 +27,7 @@ pub(crate) struct Special {
     /// What is open at each price, while an auction is on.
     pub(crate) sums: Option<Box<Sums>>,
     /// Queues of hidden orders, bids and asks.
-    pub(crate) hidden: [Ladder; 2],
+    pub(crate) hidden: [Levels; 2],
     /// Lists of its special orders.
     pub(crate) waiting: Waiting,
     /// Its changes of phase to come.
@@ -45,7 +45,7 @@ impl Special {
             reference: None,
             mark: None,
             sums: None,
-            hidden: [Ladder::default(), Ladder::default()],
+            hidden: Default::default(),
             waiting: Waiting::default(),
             schedule: Schedule::default(),
             told: None,

@@ -2,9 +2,8 @@
 //! are no state. The rules are held against the oracle, in the crate of that name.
 
 use protocol::{
-    AccountId, Body, Command, ConnectionId, Credential, Event, InstrumentDefinition, InstrumentId,
-    LoginRequest, NewOrder, OrderFlags, OrderType, Output, Phase, Price, Quantity, RejectReason, RequestId,
-    Role, Sequence, SessionId, Side, Symbol, Tick, TimeInForce, Timestamp, UserDefinition, UserName,
+    Body, Command, ConnectionId, Event, InstrumentId, LoginRequest, NewOrder, OrderType, Output, Phase,
+    Price, RejectReason, RequestId, Role, Sequence, SessionId, Side, Tick, Timestamp,
 };
 
 mod account_records;
@@ -14,6 +13,7 @@ mod chance;
 mod floor;
 mod funds;
 mod phases;
+pub(crate) mod samples;
 mod special_records;
 mod till;
 
@@ -30,18 +30,7 @@ fn command(session: u32, id: u64, body: Body) -> Command {
 }
 
 fn order(side: Side, price: i64) -> Body {
-    Body::NewOrder(NewOrder {
-        instrument: InstrumentId(1),
-        side,
-        order_type: OrderType::Limit,
-        time_in_force: TimeInForce::GoodTillCancel,
-        flags: OrderFlags::default(),
-        price: Some(Price(price)),
-        quantity: Quantity(5),
-        account: AccountId(0),
-        cl_ord_id: None,
-        terms: protocol::Terms::default(),
-    })
+    Body::NewOrder(samples::limit(1, 0, side, 5, price))
 }
 
 fn apply(exchange: &mut Exchange, command: Command) -> Vec<Event> {
@@ -53,28 +42,8 @@ fn apply(exchange: &mut Exchange, command: Command) -> Vec<Event> {
 /// One instrument, one user who is logged in, and some orders.
 fn venue() -> Exchange {
     let mut exchange = Exchange::new();
-    let instrument = InstrumentDefinition {
-        instrument: InstrumentId(1),
-        symbol: Symbol::new("X").expect("a valid symbol"),
-        price_scale: 0,
-        quantity_scale: 0,
-        tick_size: Price(1),
-        lot_size: Quantity(1),
-        price_min: Price(1),
-        price_max: Price(1_000),
-        quantity_max: Quantity(1_000),
-    };
-    let user = UserDefinition {
-        session: SessionId(1),
-        name: UserName::new("ann").expect("a valid name"),
-        credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-        role: Role::Trader,
-        enabled: true,
-        cancel_on_disconnect: false,
-        grace_ms: 0,
-    };
-    apply(&mut exchange, command(0, 1, Body::PutInstrument(instrument)));
-    apply(&mut exchange, command(0, 2, Body::PutUser(user)));
+    apply(&mut exchange, command(0, 1, Body::PutInstrument(samples::instrument(1))));
+    apply(&mut exchange, command(0, 2, Body::PutUser(samples::user(1))));
     apply(&mut exchange, command(1, 0, Body::Login(LoginRequest { trading_day: None })));
     for (id, (side, price)) in
         [(Side::Buy, 99), (Side::Buy, 98), (Side::Sell, 101), (Side::Sell, 102)].into_iter().enumerate()
@@ -267,18 +236,7 @@ fn what_is_imported_is_checked() {
 fn a_hundred_thousand_instruments_are_cheap() {
     let mut exchange = Exchange::new();
     for number in 1..=100_000 {
-        let definition = InstrumentDefinition {
-            instrument: InstrumentId(number),
-            symbol: Symbol::new(&format!("S{number}")).expect("a valid symbol"),
-            price_scale: 0,
-            quantity_scale: 0,
-            tick_size: Price(1),
-            lot_size: Quantity(1),
-            price_min: Price(1),
-            price_max: Price(1_000),
-            quantity_max: Quantity(1_000),
-        };
-        let events = apply(&mut exchange, command(0, 1, Body::PutInstrument(definition)));
+        let events = apply(&mut exchange, command(0, 1, Body::PutInstrument(samples::instrument(number))));
         assert!(matches!(events[..], [Event::InstrumentDefined(_), Event::AdminDone(_)]));
     }
     assert_eq!(exchange.counts().instruments, 100_000);

@@ -59,23 +59,15 @@ impl Instrument {
 
 #[cfg(test)]
 mod tests {
-    use protocol::{InstrumentDefinition, InstrumentId, Price, Quantity, Symbol, TickRow, TickTable};
+    use protocol::{InstrumentDefinition, Price, TickRow, TickTable};
 
     use crate::instruments::Instrument;
+    use crate::tests::samples;
 
     #[test]
     fn rounding_agrees_with_trying_every_price() {
-        let definition = InstrumentDefinition {
-            instrument: InstrumentId(1),
-            symbol: Symbol::new("X").expect("a valid symbol"),
-            price_scale: 0,
-            quantity_scale: 0,
-            tick_size: Price(1),
-            lot_size: Quantity(1),
-            price_min: Price(-60),
-            price_max: Price(60),
-            quantity_max: Quantity(1_000),
-        };
+        let definition =
+            InstrumentDefinition { price_min: Price(-60), price_max: Price(60), ..samples::instrument(1) };
         let row = |from, tick| TickRow { from: Price(from), tick: Price(tick) };
         let tables: [&[TickRow]; 4] =
             [&[], &[row(-20, 3), row(10, 5)], &[row(-50, 7), row(-49, 40), row(20, 1)], &[row(1, 25)]];

@@ -1,12 +1,12 @@
 //! A small venue for tests of version 2 of the rules: one instrument, two traders, an operator, and events as short lines.
 
 use protocol::{
-    AccountId, Body, CancelOrder, ClientOrderId, Command, ConnectionId, Credential, Event,
-    InstrumentDefinition, InstrumentId, InstrumentRules, LoginRequest, NewOrder, OrderFlags, OrderKey,
-    OrderType, Output, Phase, Price, PriceKind, Quantity, RequestId, Role, Sequence, SessionId, Side, Symbol,
-    Tick, TimeInForce, Timestamp, UserDefinition, UserName,
+    Body, CancelOrder, ClientOrderId, Command, ConnectionId, Event, InstrumentId, InstrumentRules,
+    LoginRequest, NewOrder, OrderKey, Output, Phase, Price, PriceKind, RequestId, Sequence, SessionId, Side,
+    Tick, Timestamp,
 };
 
+use super::samples;
 use crate::{Exchange, Record};
 
 pub(super) const X: InstrumentId = InstrumentId(1);
@@ -21,18 +21,7 @@ pub(super) struct Floor {
 
 /// A limit order, good till canceled.
 pub(super) fn limit(side: Side, quantity: u64, price: i64) -> NewOrder {
-    NewOrder {
-        instrument: X,
-        side,
-        order_type: OrderType::Limit,
-        time_in_force: TimeInForce::GoodTillCancel,
-        flags: OrderFlags::default(),
-        price: Some(Price(price)),
-        quantity: Quantity(quantity),
-        account: AccountId(0),
-        cl_ord_id: None,
-        terms: protocol::Terms::default(),
-    }
+    samples::limit(X.0, 0, side, quantity, price)
 }
 
 pub(super) fn buy(quantity: u64, price: i64) -> NewOrder {
@@ -48,27 +37,9 @@ impl Floor {
     pub(super) fn new() -> Self {
         let mut floor = Self { exchange: Exchange::new(), now: 1_000, last_id: 0 };
         floor.operator(Body::SetRulebook(2));
-        floor.operator(Body::PutInstrument(InstrumentDefinition {
-            instrument: X,
-            symbol: Symbol::new("X").expect("a valid symbol"),
-            price_scale: 0,
-            quantity_scale: 0,
-            tick_size: Price(1),
-            lot_size: Quantity(1),
-            price_min: Price(1),
-            price_max: Price(1_000),
-            quantity_max: Quantity(1_000),
-        }));
-        for (session, name) in [(1, "ann"), (2, "bob")] {
-            floor.operator(Body::PutUser(UserDefinition {
-                session: SessionId(session),
-                name: UserName::new(name).expect("a valid name"),
-                credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-                role: Role::Trader,
-                enabled: true,
-                cancel_on_disconnect: false,
-                grace_ms: 0,
-            }));
+        floor.operator(Body::PutInstrument(samples::instrument(X.0)));
+        for session in [1, 2] {
+            floor.operator(Body::PutUser(samples::user(session)));
             floor.send(session, Body::Login(LoginRequest { trading_day: None }));
         }
         floor

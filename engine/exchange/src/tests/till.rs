@@ -3,12 +3,13 @@
 
 use protocol::{
     AccountDefinition, AccountGroup, AccountId, Amount, Body, CancelOrder, CancelReason, ClientOrderId,
-    Command, ConnectionId, Credential, Currency, Event, InstrumentDefinition, InstrumentId, InstrumentRules,
-    LoginRequest, NewOrder, OrderFlags, OrderKey, OrderType, Output, ParticipantId, Price, Quantity,
-    RejectReason, ReplaceOrder, RequestId, Role, SessionId, Settled, Settlement, Side, Symbol, Terms,
-    TimeInForce, Timestamp, Transfer, UserDefinition, UserName,
+    Command, ConnectionId, Currency, Event, InstrumentDefinition, InstrumentId, InstrumentRules,
+    LoginRequest, NewOrder, OrderKey, Output, ParticipantId, Price, Quantity, RejectReason, ReplaceOrder,
+    RequestId, SessionId, Settled, Settlement, Timestamp, Transfer,
 };
 
+pub(super) use super::samples::limit;
+use super::samples::{self, user};
 use crate::{Exchange, Record};
 
 /// Nanoseconds of a second.
@@ -30,29 +31,14 @@ pub(super) fn currency(code: &str) -> Currency {
     Currency::new(code).expect("a valid code")
 }
 
-fn user(session: u32) -> UserDefinition {
-    UserDefinition {
-        session: SessionId(session),
-        name: UserName::new(&format!("user{session}")).expect("a valid name"),
-        credential: Credential { scheme: 1, salt: [0; 16], hash: [0; 32] },
-        role: Role::Trader,
-        enabled: true,
-        cancel_on_disconnect: false,
-        grace_ms: 0,
-    }
-}
-
 fn instrument(id: u32) -> InstrumentDefinition {
     InstrumentDefinition {
-        instrument: InstrumentId(id),
-        symbol: Symbol::new(&format!("X{id}")).expect("a valid symbol"),
         price_scale: 1,
         quantity_scale: 2,
-        tick_size: Price(1),
         lot_size: Quantity(10),
-        price_min: Price(1),
         price_max: Price(100_000),
         quantity_max: Quantity(1_000_000),
+        ..samples::instrument(id)
     }
 }
 
@@ -62,22 +48,6 @@ pub(super) fn account(id: u32, participant: u32) -> AccountDefinition {
         participant: ParticipantId(participant),
         group: AccountGroup(0),
         self_trade: None,
-    }
-}
-
-/// A limit order that is good till canceled.
-pub(super) fn limit(instrument: u32, account: u32, side: Side, quantity: u64, price: i64) -> NewOrder {
-    NewOrder {
-        instrument: InstrumentId(instrument),
-        side,
-        order_type: OrderType::Limit,
-        time_in_force: TimeInForce::GoodTillCancel,
-        flags: OrderFlags::default(),
-        price: Some(Price(price)),
-        quantity: Quantity(quantity),
-        account: AccountId(account),
-        cl_ord_id: None,
-        terms: Terms::default(),
     }
 }
 
