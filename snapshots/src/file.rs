@@ -283,6 +283,11 @@ impl SnapshotReader {
         &self.path
     }
 
+    /// Start of the chunk read last.
+    pub(crate) fn chunk_offset(&self) -> u64 {
+        self.chunk_offset
+    }
+
     /// The error that something in the chunk read last is wrong.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> SnapshotError {
         SnapshotError::Corrupt { file: self.path.clone(), offset: self.chunk_offset, reason: reason.into() }
