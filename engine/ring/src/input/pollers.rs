@@ -81,6 +81,15 @@ impl<'w> FrameBatch<'w> {
         let available = head + runs[1].len();
         let limit = limit.saturating_mul(SLOT_BYTES);
         let (mut end, mut frames, mut wraps_at) = (0, 0, None);
+        // Nearly all frames lie whole in the first run: the same as below, without asking which run each is in.
+        while let Some([low, high, ..]) = runs[0].get(end..) {
+            let next = end + padded_bytes([*low, *high]);
+            if next > head || (next > limit && frames > 0) {
+                break;
+            }
+            end = next;
+            frames += 1;
+        }
         while end < available {
             let next = end + frame_bytes(runs, end);
             if next > available || (next > limit && frames > 0) {
@@ -133,7 +142,13 @@ impl<'w> FrameBatch<'w> {
 fn frame_bytes(runs: [&[u8]; 2], offset: usize) -> usize {
     let head = runs[0].len();
     let (run, at) = if offset < head { (runs[0], offset) } else { (runs[1], offset - head) };
-    let length = usize::from(u16::from_le_bytes([run[at], run[at + 1]]));
+    padded_bytes([run[at], run[at + 1]])
+}
+
+/// Bytes, with padding, of the frame that begins with these two.
+#[inline]
+fn padded_bytes(length: [u8; 2]) -> usize {
+    let length = usize::from(u16::from_le_bytes(length));
     // Checked before publishing; anything else means that a reader lost the frames' boundaries.
     assert!((FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&length), "a frame of {length} bytes in the ring");
     length.next_multiple_of(SLOT_BYTES)
