@@ -137,8 +137,10 @@ fn replay(storage: &SharedStorage) -> Result<f64, Error> {
     let mut exchange = Exchange::new();
     let started = Instant::now();
     let mut cursor = reader.frames_from(Sequence(1))?;
+    let mut command = Command::default();
     while let Some((_, frame)) = cursor.next_frame(end)? {
-        exchange.apply(&Command::decode(frame), &mut Mute);
+        Command::decode_into(frame, &mut command);
+        exchange.apply(&command, &mut Mute);
     }
     assert!(exchange.session(SESSION).is_some_and(|session| session.connection == Some(CONNECTION)));
     Ok(exchange.sequence().0 as f64 / started.elapsed().as_secs_f64())
