@@ -3,9 +3,8 @@
 
 use zerocopy::FromBytes;
 
-use super::{
-    Body, CancelOrder, CancelOrderBody, Command, NewOrder, NewOrderBody, ReplaceOrder, ReplaceOrderBody,
-};
+use super::orders::{CancelOrderBody, NewOrderBody, ReplaceOrderBody};
+use super::{Body, CancelOrder, Command, NewOrder, ReplaceOrder};
 use crate::frame::Options;
 use crate::{FORMAT_VERSION, FrameHeader, FrameKind, HEADER_LENGTH};
 

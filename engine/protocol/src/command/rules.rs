@@ -157,7 +157,7 @@ fn tick_table(body: &[u8]) -> Result<TickTable, DecodeError> {
 pub(super) fn fixed_length(kind: FrameKind, body: &[u8]) -> Option<usize> {
     Some(match kind {
         FrameKind::EndOfDay | FrameKind::ClearSchedule | FrameKind::Delist | FrameKind::QueryInstrument => 0,
-        FrameKind::MassCancel => size_of::<super::MassCancelBody>(),
+        FrameKind::MassCancel => size_of::<super::orders::MassCancelBody>(),
         FrameKind::SetCapacities => size_of::<crate::admin::CapacitiesBody>(),
         FrameKind::SetRulebook => size_of::<super::RulebookBody>(),
         FrameKind::PutInstrument => size_of::<crate::admin::InstrumentBody>(),
