@@ -133,6 +133,19 @@ impl Levels {
         }
     }
 
+    /// Place of a key in the window, or none of its places.
+    pub(crate) fn place(&self, key: i64) -> usize {
+        self.window.place(key)
+    }
+
+    /// Reads the ends of the queue at a place, so that they are in the cache when they are needed.
+    pub(crate) fn touch(&self, place: usize) -> Handle {
+        match self.window.get(place) {
+            Some(queue) => queue.tail,
+            None => self.far.best().map_or(Handle::NONE, |level| level.tail),
+        }
+    }
+
     /// The level at a place of the window.
     fn at(&self, place: usize) -> Option<Level> {
         let queue = self.window.get(place)?;
@@ -279,22 +292,16 @@ impl Levels {
         }
     }
 
-    /// Finds the best level and the runner-up.
+    /// Finds the best level, and the runner-up where both are in the window.
     #[inline(never)]
     fn search_best(&mut self) {
-        if self.count == 0 {
-            return;
-        }
-        let near = self.window.last();
-        let key = near.map(|place| self.window.key(place));
         let far = self.far.best_key();
-        self.best = key.max(far).unwrap_or(UNKNOWN);
-        // Where the best level is far, nobody waits for the runner-up.
-        let second = near.filter(|_| key > far).and_then(|place| self.window.last_below(place));
-        self.second = second.map_or(UNKNOWN, |place| self.window.key(place)).max(far.unwrap_or(UNKNOWN));
-        if key < far {
-            self.second = UNKNOWN;
-        }
+        let near = self.window.last();
+        let near_key = near.map(|place| self.window.key(place));
+        self.best = near_key.max(far).unwrap_or(UNKNOWN);
+        let behind = near.filter(|_| near_key > far).and_then(|place| self.window.last_below(place));
+        let second = behind.map(|place| self.window.key(place));
+        self.second = second.filter(|_| second > far).unwrap_or(UNKNOWN);
     }
 
     /// Moves the window to the touch, or widens it, if that is of use.

@@ -56,6 +56,22 @@ pub struct Core {
     capacity: u32,
 }
 
+/// Requests that are looked at ahead, together.
+const LOOK_AHEAD: usize = 16;
+/// Orders from which on that pays: with less, the core lies in the second-level cache.
+const LOOK_AHEAD_FROM: u32 = 1 << 16;
+
+/// What is known ahead of a request.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    handle: Handle,
+    next: Handle,
+    prev: Handle,
+    side: usize,
+    key: i64,
+    place: usize,
+}
+
 /// An order on its way in.
 #[derive(Clone, Copy)]
 struct Incoming {
@@ -117,11 +133,57 @@ impl Core {
         }
     }
 
-    /// Applies requests, one behind the other.
+    /// Applies requests, one behind the other. Where the core is too large for the second-level cache it looks ahead, so
+    /// that what requests touch is fetched for some of them together.
     pub fn apply_all(&mut self, requests: &[Request], sink: &mut impl Sink) {
-        for request in requests {
-            self.apply(request, sink);
+        for group in requests.chunks(LOOK_AHEAD) {
+            if self.orders.live() >= LOOK_AHEAD_FROM {
+                self.look_ahead(group);
+            }
+            for request in group {
+                self.apply(request, sink);
+            }
         }
+    }
+
+    /// Reads what a group of requests is going to touch, in steps: what one step reads says where the next one reads. The
+    /// reads of a step wait for memory together.
+    #[inline(never)]
+    fn look_ahead(&self, group: &[Request]) {
+        let mut steps = [Step::default(); LOOK_AHEAD];
+        for (step, request) in steps.iter_mut().zip(group) {
+            let (Request::New { order, .. } | Request::Cancel { order } | Request::Modify { order, .. }) =
+                request;
+            step.handle = self.index.touch(KeyHash::of_id(order.0));
+        }
+        for (step, request) in steps.iter_mut().zip(group) {
+            if let Request::New { book, side, price, .. } = *request {
+                step.handle = Handle::NONE;
+                step.side = (book.wrapping_mul(2) | u32::from(side == Side::Sell)) as usize;
+                step.key = key(side, price);
+            } else {
+                let order = self.orders.get(step.handle);
+                step.side = order.side as usize;
+                step.key = order.key;
+                step.next = order.next;
+                step.prev = order.prev;
+            }
+        }
+        let mut read = 0;
+        for step in &mut steps[..group.len()] {
+            let Some(levels) = self.sides.get(step.side) else { continue };
+            step.place = levels.place(step.key);
+            read ^= self.orders.get(step.next).leaves ^ self.orders.get(step.prev).leaves;
+            read ^= u32::from(self.sides[step.side ^ 1].reaches(!step.key));
+        }
+        for step in &mut steps[..group.len()] {
+            let Some(levels) = self.sides.get(step.side) else { continue };
+            step.prev = levels.touch(step.place);
+        }
+        for step in &steps[..group.len()] {
+            read ^= self.orders.get(step.prev).leaves;
+        }
+        std::hint::black_box(read);
     }
 
     #[inline(always)]
