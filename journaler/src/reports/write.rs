@@ -77,7 +77,10 @@ impl ReportWriter {
         }
         let file = self.shared.files.writable(key)?;
         let records = self.records_of(key, first_number.0, reports);
-        file.write_all_at(records, first_number.0 * RECORD).context("write", &key.path())?;
+        if let Err(error) = file.write_all_at(records, first_number.0 * RECORD) {
+            // Not before: the path is allocated.
+            return Err(error).context("write", &key.path());
+        }
         if !available.dirty.swap(true, Ordering::AcqRel) {
             self.shared.files.push_dirty(key);
         }

@@ -13,6 +13,7 @@ mod machine;
 mod matching;
 mod plot;
 mod recorder;
+mod rings;
 mod scale;
 mod storage;
 mod table;
@@ -52,6 +53,8 @@ struct Args {
 enum Group {
     /// The disk's durable write and the loopback round trip.
     Machine,
+    /// Rings and queues, and agents that pass messages around.
+    Rings,
     /// The exchange alone, and with its events handed to another thread.
     Core,
     /// The consensus alone, one and three members.
@@ -79,6 +82,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut table = Table::new(args.json);
     if wanted(Group::Machine) || wanted(Group::Tcp) || wanted(Group::Pipeline) || wanted(Group::Consensus) {
         machine::measure(&mut table, folder.path())?;
+    }
+    if wanted(Group::Rings) {
+        rings::run(&mut table, args.quick);
     }
     if wanted(Group::Core) {
         let orders = if args.quick { 200_000 } else { 1_000_000 };

@@ -1,5 +1,6 @@
 //! The assembled engine: driven step by step on a fake disk, and with its threads on a real one.
 
+mod alloc;
 mod cluster;
 mod crash;
 mod flow;
