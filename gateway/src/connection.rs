@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use journaler::ReportReader;
 use protocol::{
-    DEPTH_LEVELS_MAX, DepthQuery, EndReason, FrameKind, InstrumentQuery, RefuseReason, Refused, RequestId,
-    Unsequenced, UserName,
+    DEPTH_LEVELS_MAX, DepthQuery, DepthSnapshot, EndReason, FrameKind, InstrumentQuery, RefuseReason,
+    Refused, RequestId, Unsequenced, UserName,
 };
 use recorder::Writer;
 use ring::{Ingress, PublishError};
@@ -344,7 +344,11 @@ impl Connection {
     fn depth(&self, query: &DepthQuery) -> Unsequenced {
         let levels = usize::from(query.levels).min(DEPTH_LEVELS_MAX);
         match (self.shared.depth)(query.instrument, levels) {
-            Some(depth) => Unsequenced::Depth(query.request_id, depth),
+            Some(depth) => {
+                // Clients from before there was a state refuse an answer with one.
+                let state = depth.state.filter(|_| query.with_state);
+                Unsequenced::Depth(query.request_id, DepthSnapshot { state, ..depth })
+            }
             None => refused(query.request_id, RefuseReason::UnknownInstrument, FrameKind::DepthQuery),
         }
     }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::{
-    ConnectionId, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery, LoggedIn,
-    LoginRefused, Notice, ParticipantId, Role, SessionId, Symbol, TradingDay, UserDefinition, UserName,
+    ConnectionId, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery, Joined, LoggedIn,
+    LoginRefused, Notice, ParticipantId, ReportNumber, Role, SessionId, Symbol, TradingDay, UserDefinition,
+    UserName,
 };
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -26,7 +27,7 @@ pub struct HubSeed {
     /// All users.
     pub users: Vec<UserDefinition>,
     /// Participants of sessions that have one.
-    pub participants: Vec<(SessionId, ParticipantId)>,
+    pub participants: Vec<(SessionId, ParticipantId, Joined)>,
     /// All instruments.
     pub instruments: Vec<InstrumentDefinition>,
 }
@@ -94,7 +95,7 @@ struct Mailbox {
 struct Definitions {
     users: HashMap<UserName, UserDefinition>,
     names: HashMap<SessionId, UserName>,
-    participants: HashMap<SessionId, ParticipantId>,
+    participants: HashMap<SessionId, (ParticipantId, Joined)>,
     instruments: HashMap<InstrumentId, InstrumentDefinition>,
     symbols: HashMap<Symbol, InstrumentId>,
 }
@@ -114,25 +115,26 @@ impl Definitions {
         self.users.insert(user.name, *user);
     }
 
-    fn put_participant(&mut self, session: SessionId, participant: ParticipantId) {
+    fn put_participant(&mut self, session: SessionId, participant: ParticipantId, joined: Joined) {
         if participant == ParticipantId(0) {
             self.participants.remove(&session);
         } else {
-            self.participants.insert(session, participant);
+            self.participants.insert(session, (participant, joined));
         }
     }
 
-    /// Whether a session's user may read the reports of another session: an operator any user's, an observer those of its
-    /// participant.
-    fn may_observe(&self, observer: SessionId, session: SessionId) -> bool {
+    /// The first report of a day that a session's user may read of another session: an operator any user's, an observer
+    /// those of its participant's, from when they became so (rule 96). `None`: it may read none.
+    fn may_observe(&self, observer: SessionId, session: SessionId, day: TradingDay) -> Option<ReportNumber> {
         let role = self.names.get(&observer).and_then(|name| self.users.get(name)).map(|user| user.role);
         match role {
-            Some(Role::Operator) => self.names.contains_key(&session),
+            Some(Role::Operator) => self.names.contains_key(&session).then_some(ReportNumber(1)),
             Some(Role::Observer) => {
-                let own = self.participants.get(&observer);
-                own.is_some() && own == self.participants.get(&session)
+                let (own, _) = self.participants.get(&observer)?;
+                let (of, joined) = self.participants.get(&session)?;
+                joined.first_of(day).filter(|_| own == of)
             }
-            Some(Role::Trader) | None => false,
+            Some(Role::Trader) | None => None,
         }
     }
 
@@ -148,7 +150,9 @@ impl Hub {
     pub fn new(seed: &HubSeed) -> (Self, HubEgress) {
         let mut definitions = Definitions::default();
         seed.users.iter().for_each(|user| definitions.put_user(user));
-        seed.participants.iter().for_each(|(session, of)| definitions.put_participant(*session, *of));
+        for (session, of, joined) in &seed.participants {
+            definitions.put_participant(*session, *of, *joined);
+        }
         seed.instruments.iter().for_each(|instrument| definitions.put_instrument(instrument));
         let shared = Arc::new(Shared {
             day: AtomicU32::new(seed.trading_day.0),
@@ -202,10 +206,15 @@ impl Hub {
         definitions.instruments.get(number).copied()
     }
 
-    /// Whether a session's user may read the reports of another session now.
+    /// The first report of a day that a session's user may read of another session now; `None`: it may read none.
     #[must_use]
-    pub fn may_observe(&self, observer: SessionId, session: SessionId) -> bool {
-        lock(&self.shared.definitions).may_observe(observer, session)
+    pub fn may_observe(
+        &self,
+        observer: SessionId,
+        session: SessionId,
+        day: TradingDay,
+    ) -> Option<ReportNumber> {
+        lock(&self.shared.definitions).may_observe(observer, session, day)
     }
 
     /// Gives a connection its number and its mailbox. A number comes again only after four billion others, and never one that
@@ -353,8 +362,8 @@ impl Egress for HubEgress {
             }
             Notice::Instrument(instrument) => lock(&self.shared.definitions).put_instrument(&instrument),
             Notice::User(user) => lock(&self.shared.definitions).put_user(&user),
-            Notice::Participant(session, participant) => {
-                lock(&self.shared.definitions).put_participant(session, participant);
+            Notice::Participant(session, participant, joined) => {
+                lock(&self.shared.definitions).put_participant(session, participant, joined);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! anything.
 
 use protocol::{
-    AccountDefinition, AccountGroup, AccountId, ClientOrderId, Currency, Fees, InstrumentId, Limits,
+    AccountDefinition, AccountGroup, AccountId, ClientOrderId, Currency, Fees, InstrumentId, Joined, Limits,
     ParticipantId, Price, SessionId, Throttle, TradeId,
 };
 
@@ -63,6 +63,8 @@ pub struct ControlsView {
     pub session: SessionId,
     /// Its participant; 0 is none.
     pub participant: ParticipantId,
+    /// Since when it is the participant's.
+    pub joined: Joined,
     /// Its throttle.
     pub throttle: Throttle,
     /// Second of log time that the counts are of.
@@ -168,6 +170,7 @@ impl Exchange {
         sessions.filter(|session| session.controlled).map(|session| ControlsView {
             session: session.id,
             participant: session.controls.participant,
+            joined: session.controls.joined,
             throttle: session.controls.throttle,
             second: session.controls.second,
             orders: session.controls.orders,

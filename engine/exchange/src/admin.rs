@@ -214,7 +214,9 @@ impl Exchange {
         self.admin_done(request, FrameKind::EndOfDay, InstrumentId(0), out);
         self.trading_day = TradingDay(self.trading_day.0.saturating_add(1));
         for &place in &places {
-            self.sessions.get_mut(place).last_report = 0;
+            let session = self.sessions.get_mut(place);
+            session.last_report = 0;
+            session.controls.begin_day(self.trading_day);
         }
         out.emit(Event::DayStarted(self.trading_day));
         for &place in &places {

@@ -2,8 +2,8 @@
 
 use protocol::{
     AccountDefinition, AccountGroup, AccountId, Body, CancelReason, Command, Configured, Currency, Event,
-    Fees, FrameKind, InstrumentId, KillTarget, Limits, ParticipantId, RejectReason, RequestId, SessionId,
-    Throttle, Transfer,
+    Fees, FrameKind, InstrumentId, Joined, KillTarget, Limits, ParticipantId, RejectReason, ReportNumber,
+    RequestId, SessionId, Throttle, Transfer,
 };
 
 use crate::accounts::{
@@ -66,7 +66,9 @@ impl Exchange {
         match (&command.body, done.configured) {
             // Who may read its reports follows from it, so the value itself is told.
             (Body::SetParticipant(session, participant), Some(_)) => {
-                out.emit(Event::ParticipantSet(*session, *participant));
+                let place = self.sessions.place(*session);
+                let joined = place.map_or_else(Joined::default, |at| self.sessions.get(at).controls.joined);
+                out.emit(Event::ParticipantSet(*session, *participant, joined));
             }
             (_, Some(id)) => {
                 out.emit(Event::Configured(Configured { kind: done.kind, id, digest: command.digest() }));
@@ -121,23 +123,26 @@ impl Exchange {
         session: SessionId,
         participant: ParticipantId,
     ) -> Result<Done, RejectReason> {
-        self.control(session, FrameKind::SetParticipant, |controls| controls.participant = participant)
+        let trading_day = self.trading_day;
+        self.control(session, FrameKind::SetParticipant, |controls, last_report| {
+            controls.set_participant(participant, Joined { trading_day, last_report });
+        })
     }
 
     fn set_throttle(&mut self, session: SessionId, throttle: Throttle) -> Result<Done, RejectReason> {
-        self.control(session, FrameKind::SetThrottle, |controls| controls.set_throttle(throttle))
+        self.control(session, FrameKind::SetThrottle, |controls, _| controls.set_throttle(throttle))
     }
 
     fn control(
         &mut self,
         id: SessionId,
         kind: FrameKind,
-        change: impl FnOnce(&mut Controls),
+        change: impl FnOnce(&mut Controls, ReportNumber),
     ) -> Result<Done, RejectReason> {
         let place = self.sessions.place(id).filter(|_| id != SessionId::SYSTEM);
         let session = self.sessions.get_mut(place.ok_or(RejectReason::UnknownUser)?);
         let before = session.controls;
-        change(&mut session.controls);
+        change(&mut session.controls, ReportNumber(session.last_report));
         session.controlled = session.controls.are_set();
         Ok(Done::new(kind, session.controls != before, id.0))
     }
@@ -203,7 +208,8 @@ impl Exchange {
         if amount == 0 || !fits(amount) || (amount > 0 && total.saturating_add(amount) > AMOUNT_MAX) {
             return Err(RejectReason::AmountInvalid);
         }
-        if amount < 0 && amount.saturating_neg() > self.free(account, transfer.currency) {
+        let is_too_much = amount < 0 && amount.saturating_neg() > self.free(account, transfer.currency);
+        if is_too_much || amount < 0 && self.owes(account) {
             return Err(RejectReason::InsufficientFunds);
         }
         self.accounts.get_mut(place).pay_in(transfer.currency, amount);

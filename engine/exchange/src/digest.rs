@@ -294,7 +294,7 @@ fn fold_venue(hash: &mut StreamHash, event: &Event) {
             fold(hash, 20, [halves(session.0, connection.0), reason.to_byte().into()]);
         }
         Event::DayStarted(day) => fold(hash, 21, [day.0.into()]),
-        Event::ParticipantSet(session, participant) => fold(hash, 32, [halves(session.0, participant.0)]),
+        Event::ParticipantSet(session, participant, _) => fold(hash, 32, [halves(session.0, participant.0)]),
         rules => fold_rules(hash, rules),
     }
 }

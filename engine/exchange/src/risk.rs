@@ -319,6 +319,15 @@ impl Exchange {
         balance.total.min(beyond_margin).saturating_sub(balance.held)
     }
 
+    /// Whether the account has less than nothing of any currency, at the mark prices too: what it has of others stays until
+    /// that is made up for.
+    pub(crate) fn owes(&self, account: &Account) -> bool {
+        self.accounts.currencies.keys().any(|currency| {
+            let total = account.balance(*currency).total;
+            total < 0 || total.saturating_add(self.margin(account, *currency).unrealised) < 0
+        })
+    }
+
     /// Whether a buy that held nothing until now can pay for what the dry run of its sweep says: price times quantity
     /// summed up, and quantity. Orders that are not tracked, or of an instrument that doesn't settle in cash, always can.
     pub(crate) fn can_pay(&self, handle: Handle, cost: i128, quantity: u64) -> bool {

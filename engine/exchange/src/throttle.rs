@@ -1,7 +1,7 @@
 //! What bounds a session beyond its role: whose it is, and how many messages of each kind it may send in a second of log
 //! time.
 
-use protocol::{ParticipantId, Throttle, Timestamp};
+use protocol::{Joined, ParticipantId, Throttle, Timestamp, TradingDay};
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -10,6 +10,8 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 pub(crate) struct Controls {
     /// 0 is none.
     pub(crate) participant: ParticipantId,
+    /// Since when it is the participant's.
+    pub(crate) joined: Joined,
     pub(crate) throttle: Throttle,
     /// The second of log time that the counts are of.
     pub(crate) second: u64,
@@ -41,10 +43,27 @@ impl Controls {
         }
     }
 
+    /// Another participant has it from here on.
+    pub(crate) fn set_participant(&mut self, participant: ParticipantId, now: Joined) {
+        if self.participant != participant {
+            self.participant = participant;
+            self.joined = if participant == ParticipantId(0) { Joined::default() } else { now };
+        }
+    }
+
+    /// Forgets since when it is the participant's once no report from before can be had any more: those of the current and
+    /// the previous day can.
+    pub(crate) fn begin_day(&mut self, day: TradingDay) {
+        if self.joined.trading_day.0.saturating_add(1) < day.0 {
+            self.joined = Joined::default();
+        }
+    }
+
     /// Another throttle counts from zero.
     pub(crate) fn set_throttle(&mut self, throttle: Throttle) {
         if self.throttle != throttle {
-            *self = Self { participant: self.participant, throttle, ..Self::default() };
+            let Self { participant, joined, .. } = *self;
+            *self = Self { participant, joined, throttle, ..Self::default() };
         }
     }
 

@@ -2,8 +2,9 @@
 
 use protocol::{
     AccountId, BookHash, Capacities, Checkpoint, ClientOrderId, ConnectionId, DepthLevel, DepthSnapshot,
-    InstrumentDefinition, InstrumentId, OrderFlags, OrderId, OrderType, Phase, Price, Quantity, ReportNumber,
-    RequestId, Sequence, SessionId, Side, Terms, TimeInForce, Timestamp, TradingDay, UserDefinition,
+    InstrumentDefinition, InstrumentId, MarketState, OrderFlags, OrderId, OrderType, Phase, Price, Quantity,
+    ReportNumber, RequestId, Sequence, SessionId, Side, Terms, TimeInForce, Timestamp, TradingDay,
+    UserDefinition,
 };
 
 use crate::arena::Handle;
@@ -217,7 +218,8 @@ impl Exchange {
     /// The best levels of an instrument, at most `levels` a side; `None` where there is no such instrument.
     #[must_use]
     pub fn depth(&self, instrument: InstrumentId, levels: usize) -> Option<DepthSnapshot> {
-        let book = &self.instruments.get(self.instruments.place(instrument)?).book;
+        let known = self.instruments.get(self.instruments.place(instrument)?);
+        let book = &known.book;
         let side = |side: Side| {
             book.side(side)
                 .iter()
@@ -237,6 +239,10 @@ impl Exchange {
             sequence: self.sequence,
             bids: side(Side::Buy),
             asks: side(Side::Sell),
+            state: Some(MarketState {
+                phase: known.phase,
+                indicative: known.special.as_ref().and_then(|special| special.told),
+            }),
         })
     }
 

@@ -5,9 +5,9 @@
 
 use crate::{
     AccountId, Amount, CancelReason, ClOrdId, ClientOrderId, ConnectionId, Currency, EndReason, ExpireReason,
-    FrameKind, InstrumentDefinition, InstrumentId, Liquidity, LoginRefusal, OrdStatus, OrderFlags, OrderId,
-    OrderType, ParticipantId, Phase, Price, Quantity, RejectReason, ReportNumber, RequestId, RestateReason,
-    Sequence, SessionId, Side, TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
+    FrameKind, InstrumentDefinition, InstrumentId, Joined, Liquidity, LoginRefusal, OrdStatus, OrderFlags,
+    OrderId, OrderType, ParticipantId, Phase, Price, Quantity, RejectReason, ReportNumber, RequestId,
+    RestateReason, Sequence, SessionId, Side, TimeInForce, Timestamp, TradeId, TradingDay, UserDefinition,
 };
 
 /// A slot of the output ring: an event with the place in the log that caused it. Two cache lines.
@@ -83,8 +83,8 @@ pub enum Event {
     InstrumentDefined(InstrumentDefinition),
     /// A user exists or changed.
     UserDefined(UserDefinition),
-    /// A user has another participant; 0 is none.
-    ParticipantSet(SessionId, ParticipantId),
+    /// A user has another participant, behind the reports that it has by now; 0 is none.
+    ParticipantSet(SessionId, ParticipantId, Joined),
     /// A connection has its session.
     LoggedIn(LoggedIn),
     /// A connection doesn't get its session.

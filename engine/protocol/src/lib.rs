@@ -31,7 +31,7 @@ pub use command::{
     Body, CancelOrder, Command, LoginRequest, MassCancel, NewOrder, OrderKey, OrderStatusRequest,
     ReplaceOrder, Tick,
 };
-pub use egress::{DepthLevel, DepthSnapshot, Egress, Notice};
+pub use egress::{DepthLevel, DepthSnapshot, Egress, Joined, MarketState, Notice};
 pub use event::{
     Accepted, Added, AdminDone, Balance, Canceled, Checkpoint, Configured, Event, Executed, Expired,
     Indicative, InstrumentState, LoggedIn, LoginRefused, MarginCall, MassCanceled, MassQuoted, Named,

@@ -3,8 +3,8 @@
 //! | kind | from | body |
 //! |---|---|---|
 //! | Refused | gateway | reason u8 @0, request_kind u8 @1 (0 = unreadable); the header's request id is the request refused |
-//! | DepthQuery | client | levels u8 @0: how many a side at most; the header's instrument |
-//! | Depth | gateway | sequence u64 @0, bids u8 @8, asks u8 @9, then bids and asks, best first: price i64, quantity u64, orders u32 each |
+//! | DepthQuery | client | levels u8 @0: how many a side at most, with_state u8 @1: 0 or 1, may be left out; the header's instrument |
+//! | Depth | gateway | sequence u64 @0, bids u8 @8, asks u8 @9, then bids and asks, best first: price i64, quantity u64, orders u32 each; then, where the query had with_state 1, the state of 27 bytes: phase u8 @0, surplus_side u8 @1 (0 = neither), trades u8 @2 (0 = nothing would trade, and the rest is 0), price i64 @3, quantity u64 @11, surplus u64 @19 |
 //! | InstrumentQuery | client | symbol 16 @0; all spaces: by the header's instrument |
 //! | InstrumentDefinition | gateway | body of PutInstrument; the header's instrument |
 //! | DropCopyRequest | client | session u32 @0, trading_day u32 @4 (0 = the current one), from u64 @8 (0 = only new ones) |
@@ -16,9 +16,9 @@ use zerocopy::little_endian::{I64, U32, U64};
 use crate::admin::InstrumentBody;
 use crate::layout::layout;
 use crate::{
-    DecodeError, DepthLevel, DepthSnapshot, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH,
-    InstrumentDefinition, InstrumentId, Price, Quantity, REPORT_STRIDE, RefuseReason, Report, ReportNumber,
-    RequestId, SYMBOL_LENGTH, Sequence, SessionId, Symbol, Timestamp, TradingDay,
+    DecodeError, DepthLevel, DepthSnapshot, FrameHeader, FrameKind, FrameWriter, HEADER_LENGTH, Indicative,
+    InstrumentDefinition, InstrumentId, MarketState, Phase, Price, Quantity, REPORT_STRIDE, RefuseReason,
+    Report, ReportNumber, RequestId, SYMBOL_LENGTH, Sequence, SessionId, Side, Symbol, Timestamp, TradingDay,
 };
 
 /// Most levels a side of a depth answer.
@@ -31,6 +31,14 @@ layout!(
 layout!(
     /// Body of DepthQuery.
     DepthQueryBody: 1 { 0 levels: u8 }
+);
+layout!(
+    /// Body of DepthQuery that says whether it asks for the state.
+    StateQueryBody: 2 { 0 levels: u8, 1 with_state: u8 }
+);
+layout!(
+    /// State in Depth, behind the levels.
+    StateBody: 27 { 0 phase: u8, 1 surplus_side: u8, 2 trades: u8, 3 price: I64, 11 quantity: U64, 19 surplus: U64 }
 );
 layout!(
     /// Fixed part of Depth.
@@ -58,7 +66,10 @@ layout!(
 pub const DROP_COPY_LENGTH_MAX: usize = HEADER_LENGTH + size_of::<DropCopyBody>() + REPORT_STRIDE;
 
 const _: () = assert!(
-    HEADER_LENGTH + size_of::<DepthBody>() + 2 * DEPTH_LEVELS_MAX * size_of::<LevelBody>()
+    HEADER_LENGTH
+        + size_of::<DepthBody>()
+        + 2 * DEPTH_LEVELS_MAX * size_of::<LevelBody>()
+        + size_of::<StateBody>()
         <= crate::FRAME_LENGTH_MAX
 );
 
@@ -82,6 +93,8 @@ pub struct DepthQuery {
     pub instrument: InstrumentId,
     /// Levels a side at most; the answer has no more than [`DEPTH_LEVELS_MAX`].
     pub levels: u8,
+    /// Whether the answer is to tell phase and indicative price, too. Clients from before there was this don't ask for it.
+    pub with_state: bool,
 }
 
 /// A client's question for an instrument's definition.
@@ -184,11 +197,17 @@ impl Unsequenced {
                     request_kind: FrameKind::from_byte(fixed.request_kind),
                 })
             }
-            FrameKind::DepthQuery => Self::DepthQuery(DepthQuery {
-                request_id,
-                instrument: header.instrument(),
-                levels: whole::<DepthQueryBody>(body)?.levels,
-            }),
+            FrameKind::DepthQuery => {
+                let StateQueryBody { levels, with_state } = match body {
+                    [levels] => StateQueryBody { levels: *levels, with_state: 0 },
+                    body => whole(body)?,
+                };
+                if with_state > 1 {
+                    return Err(DecodeError::Field("with_state"));
+                }
+                let instrument = header.instrument();
+                Self::DepthQuery(DepthQuery { request_id, instrument, levels, with_state: with_state == 1 })
+            }
             FrameKind::Depth => Self::Depth(request_id, decode_depth(header.instrument(), body)?),
             FrameKind::InstrumentQuery => {
                 let symbol = whole::<InstrumentQueryBody>(body)?.symbol;
@@ -225,9 +244,13 @@ impl Unsequenced {
                 reason: refused.reason.to_byte(),
                 request_kind: refused.request_kind.map_or(0, |kind| kind as u8),
             }),
-            Self::DepthQuery(query) => writer(FrameKind::DepthQuery, query.request_id)
-                .instrument(query.instrument)
-                .body(&DepthQueryBody { levels: query.levels }),
+            Self::DepthQuery(query) => {
+                let start = writer(FrameKind::DepthQuery, query.request_id).instrument(query.instrument);
+                match query.with_state {
+                    false => start.body(&DepthQueryBody { levels: query.levels }),
+                    true => start.body(&StateQueryBody { levels: query.levels, with_state: 1 }),
+                }
+            }
             Self::Depth(request_id, depth) => {
                 let bids = &depth.bids[..depth.bids.len().min(DEPTH_LEVELS_MAX)];
                 let asks = &depth.asks[..depth.asks.len().min(DEPTH_LEVELS_MAX)];
@@ -237,13 +260,17 @@ impl Unsequenced {
                     asks: asks.len() as u8,
                 };
                 let start = writer(FrameKind::Depth, *request_id).instrument(depth.instrument).body(&fixed);
-                bids.iter().chain(asks).fold(start, |frame, level| {
+                let levels = bids.iter().chain(asks).fold(start, |frame, level| {
                     frame.body(&LevelBody {
                         price: level.price.0.into(),
                         quantity: level.quantity.0.into(),
                         orders: level.orders.into(),
                     })
-                })
+                });
+                match &depth.state {
+                    Some(state) => levels.body(&state_body(state)),
+                    None => levels,
+                }
             }
             Self::InstrumentQuery(query) => writer(FrameKind::InstrumentQuery, query.request_id)
                 .instrument(query.instrument)
@@ -282,6 +309,37 @@ fn whole<T: FromBytes + zerocopy::Immutable + zerocopy::KnownLayout>(body: &[u8]
     T::read_from_bytes(body).map_err(|_| DecodeError::Truncated)
 }
 
+fn state_body(state: &MarketState) -> StateBody {
+    let trades = state.indicative.filter(|indicative| indicative.price.is_some());
+    StateBody {
+        phase: state.phase.to_byte(),
+        surplus_side: trades.and_then(|it| it.surplus_side).map_or(0, Side::to_byte),
+        trades: trades.is_some().into(),
+        price: trades.and_then(|it| it.price).map_or(0, |price| price.0).into(),
+        quantity: trades.map_or(0, |it| it.quantity.0).into(),
+        surplus: trades.map_or(0, |it| it.surplus.0).into(),
+    }
+}
+
+fn decode_state(instrument: InstrumentId, body: &[u8]) -> Result<MarketState, DecodeError> {
+    let fixed = whole::<StateBody>(body)?;
+    let surplus_side = match fixed.surplus_side {
+        0 => None,
+        byte => Some(Side::from_byte(byte).ok_or(DecodeError::Field("surplus_side"))?),
+    };
+    let indicative = Indicative {
+        instrument,
+        price: Some(Price(fixed.price.get())),
+        quantity: Quantity(fixed.quantity.get()),
+        surplus: Quantity(fixed.surplus.get()),
+        surplus_side,
+    };
+    Ok(MarketState {
+        phase: Phase::from_byte(fixed.phase).ok_or(DecodeError::Field("phase"))?,
+        indicative: (fixed.trades != 0).then_some(indicative),
+    })
+}
+
 fn decode_depth(instrument: InstrumentId, body: &[u8]) -> Result<DepthSnapshot, DecodeError> {
     let (fixed, mut rest) = DepthBody::read_from_prefix(body).map_err(|_| DecodeError::Truncated)?;
     let mut levels = |count: u8| {
@@ -300,8 +358,9 @@ fn decode_depth(instrument: InstrumentId, body: &[u8]) -> Result<DepthSnapshot, 
     };
     let bids = levels(fixed.bids)?;
     let asks = levels(fixed.asks)?;
-    if !rest.is_empty() {
-        return Err(DecodeError::Option);
-    }
-    Ok(DepthSnapshot { instrument, sequence: Sequence(fixed.sequence.get()), bids, asks })
+    let state = match rest {
+        [] => None,
+        rest => Some(decode_state(instrument, rest)?),
+    };
+    Ok(DepthSnapshot { instrument, sequence: Sequence(fixed.sequence.get()), bids, asks, state })
 }

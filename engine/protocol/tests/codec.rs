@@ -606,6 +606,18 @@ fn unnumbered_messages_round_trip() {
         sequence: Sequence(9),
         bids: (0..DEPTH_LEVELS_MAX as i64).map(|at| level(-at)).collect(),
         asks: (0..DEPTH_LEVELS_MAX as i64).map(level).collect(),
+        state: None,
+    };
+    let indicative = Indicative {
+        instrument: InstrumentId(3),
+        price: Some(Price(-7)),
+        quantity: Quantity(u64::MAX),
+        surplus: Quantity(5),
+        surplus_side: Some(Side::Sell),
+    };
+    let in_phase = |phase, indicative| {
+        let state = Some(MarketState { phase, indicative });
+        Unsequenced::Depth(RequestId(1), DepthSnapshot { state, ..depth.clone() })
     };
     let request_id = RequestId(1);
     for message in [
@@ -615,8 +627,22 @@ fn unnumbered_messages_round_trip() {
             request_kind: Some(FrameKind::NewOrder),
         }),
         Unsequenced::Refused(Refused { request_id, reason: RefuseReason::Malformed, request_kind: None }),
-        Unsequenced::DepthQuery(DepthQuery { request_id, instrument: InstrumentId(3), levels: 5 }),
-        Unsequenced::Depth(request_id, depth),
+        Unsequenced::DepthQuery(DepthQuery {
+            request_id,
+            instrument: InstrumentId(3),
+            levels: 5,
+            with_state: false,
+        }),
+        Unsequenced::DepthQuery(DepthQuery {
+            request_id,
+            instrument: InstrumentId(3),
+            levels: 5,
+            with_state: true,
+        }),
+        Unsequenced::Depth(request_id, depth.clone()),
+        in_phase(Phase::OpeningAuction, Some(indicative)),
+        in_phase(Phase::OpeningAuction, Some(Indicative { surplus_side: None, ..indicative })),
+        in_phase(Phase::Halted, None),
         Unsequenced::InstrumentQuery(InstrumentQuery {
             request_id,
             instrument: InstrumentId(0),

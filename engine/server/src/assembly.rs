@@ -123,7 +123,7 @@ pub fn seed(exchange: &Exchange, last_connection: ConnectionId) -> HubSeed {
         trading_day: exchange.trading_day(),
         last_connection,
         users: exchange.users().copied().collect(),
-        participants: exchange.controls().map(|view| (view.session, view.participant)).collect(),
+        participants: exchange.controls().map(|view| (view.session, view.participant, view.joined)).collect(),
         instruments: exchange.instruments().map(|(definition, _)| *definition).collect(),
     }
 }

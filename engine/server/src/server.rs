@@ -80,8 +80,7 @@ impl Server {
         }
         space::check_new(&config.data, &config.journal)?;
         let (storage, data) = directory::open(&config.data)?;
-        let http = HttpServer::start(config.http, Arc::clone(&oversight))
-            .map_err(|error| directory::no_http(&config, &data, &error))?;
+        let http = directory::http(&config, &data, &oversight)?;
         let (recorder, recording) = recording::start(&config, &data, &storage)?;
         let site = Site {
             config: &config,

@@ -29,6 +29,14 @@ pub fn body_line(body: &Body) -> String {
     line
 }
 
+/// The same as one object.
+#[must_use]
+pub fn body_json(body: &Body) -> Value {
+    let (kind, mut fields) = describe(body);
+    fields.insert("kind".to_owned(), json!(kind));
+    Value::Object(fields)
+}
+
 fn append(line: &mut String, fields: &Map<String, Value>) {
     for (name, value) in fields {
         match value {

@@ -153,7 +153,7 @@ impl Client {
         )
     }
 
-    /// The best `levels` of an instrument's two sides; `None` where there is no such instrument. Other events are kept
+    /// The best `levels` of an instrument's two sides, its phase and indicative price; `None` where there is no such instrument. Other events are kept
     /// meanwhile.
     ///
     /// # Errors

@@ -191,9 +191,11 @@ impl ClientSession {
         Ok(request_id)
     }
 
-    /// Asks for the depth of an instrument, at most `levels` a side. Without a live connection nothing is asked: `None`.
+    /// Asks for the depth of an instrument, at most `levels` a side, with its phase and indicative price. Without a live connection nothing is asked: `None`.
     pub fn query_depth(&mut self, instrument: InstrumentId, levels: u8) -> Option<QueryId> {
-        self.query(|request_id| Unsequenced::DepthQuery(DepthQuery { request_id, instrument, levels }))
+        self.query(|request_id| {
+            Unsequenced::DepthQuery(DepthQuery { request_id, instrument, levels, with_state: true })
+        })
     }
 
     /// Asks for the definition of an instrument. Without a live connection nothing is asked: `None`.

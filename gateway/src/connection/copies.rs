@@ -9,16 +9,17 @@ impl Connection {
     /// Begins what an observer asks for; an answer only where that can't be.
     pub(super) fn begin_copy(&mut self, request: &DropCopyRequest) -> Option<Unsequenced> {
         let no = |reason| Some(refused(request.request_id, reason, FrameKind::DropCopyRequest));
-        if !self.shared.hub.may_observe(self.session.session(), request.session) {
+        let (hub, observer) = (&self.shared.hub, self.session.session());
+        let today = hub.trading_day();
+        let day = request.trading_day.unwrap_or(today);
+        let Some(first) = hub.may_observe(observer, request.session, day) else {
             return no(RefuseReason::NotAllowed);
-        }
+        };
         // Before the log is read, so that nothing is missed that comes meanwhile.
         self.port.observe(request.session);
         let reports = &self.shared.reports;
-        let place =
-            place_of(request, self.shared.hub.trading_day(), |session, day| reports.available(session, day));
-        match place {
-            Some((day, next)) if self.session.copy(request, day, next) => None,
+        match place_of(request, today, |session, day| reports.available(session, day)) {
+            Some((day, next)) if self.session.copy(request, day, next.max(first)) => None,
             _ => no(RefuseReason::ReportsUnavailable),
         }
     }
@@ -39,7 +40,9 @@ impl Connection {
                 continue;
             };
             let wanted = copying.wanted();
-            if !self.shared.hub.may_observe(self.session.session(), wanted.session) {
+            let first = self.shared.hub.may_observe(self.session.session(), wanted.session, wanted.day);
+            // It may have become another participant's meanwhile, and this one's again.
+            if first.is_none_or(|first| wanted.next < first) {
                 if let Some(request_id) = self.session.drop_copy() {
                     let answer = refused(request_id, RefuseReason::NotAllowed, FrameKind::DropCopyRequest);
                     self.session.answer(now, &answer, &mut self.out);

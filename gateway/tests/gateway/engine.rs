@@ -325,7 +325,7 @@ impl Engine {
 }
 
 fn empty_book(instrument: InstrumentId) -> DepthSnapshot {
-    DepthSnapshot { instrument, sequence: Sequence(1), bids: Vec::new(), asks: Vec::new() }
+    DepthSnapshot { instrument, sequence: Sequence(1), bids: Vec::new(), asks: Vec::new(), state: None }
 }
 
 fn seed() -> HubSeed {

@@ -3,7 +3,7 @@
 use gateway::credentials::{self, PasswordError, Verifier};
 use gateway::{Hub, HubSeed, LoginVerdict, Port};
 use protocol::{
-    ConnectionId, Credential, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery,
+    ConnectionId, Credential, Egress, EndReason, InstrumentDefinition, InstrumentId, InstrumentQuery, Joined,
     LoggedIn, LoginRefusal, LoginRefused, Notice, ParticipantId, Price, Quantity, ReportNumber, RequestId,
     Role, SessionId, Symbol, TradingDay, UserDefinition, UserName,
 };
@@ -114,20 +114,49 @@ fn observers_see_their_participants_sessions_and_operators_all() {
             with_role(3, "watch", Role::Observer),
             with_role(4, "admin", Role::Operator),
         ],
-        participants: vec![(SessionId(1), ParticipantId(7)), (SessionId(2), ParticipantId(8))],
+        participants: vec![
+            (SessionId(1), ParticipantId(7), Joined::default()),
+            (SessionId(2), ParticipantId(8), Joined::default()),
+        ],
         ..HubSeed::default()
     };
     let (hub, mut egress) = Hub::new(&seed);
     let seen = |observer: u32| -> Vec<u32> {
-        (0..=5).filter(|session| hub.may_observe(SessionId(observer), SessionId(*session))).collect()
+        let may = |session: &u32| {
+            hub.may_observe(SessionId(observer), SessionId(*session), TradingDay(1)) == Some(ReportNumber(1))
+        };
+        (0..=5).filter(may).collect()
     };
     assert_eq!((seen(1), seen(3), seen(4), seen(9)), (vec![], vec![], vec![1, 2, 3, 4], vec![]));
-    egress.notify(Notice::Participant(SessionId(3), ParticipantId(7)));
+    egress.notify(Notice::Participant(SessionId(3), ParticipantId(7), Joined::default()));
     assert_eq!(seen(3), [1, 3]);
-    egress.notify(Notice::Participant(SessionId(1), ParticipantId(0)));
+    egress.notify(Notice::Participant(SessionId(1), ParticipantId(0), Joined::default()));
     assert_eq!(seen(3), [3]);
     egress.notify(Notice::User(user(3, "watch", true)));
     assert_eq!(seen(3), Vec::<u32>::new(), "a trader observes nobody");
+}
+
+#[test]
+fn an_observer_reads_no_report_from_before_a_session_was_its_participants() {
+    let watch = UserDefinition { role: Role::Observer, ..user(3, "watch", true) };
+    let admin = UserDefinition { role: Role::Operator, ..user(4, "admin", true) };
+    let behind = |day, last| Joined { trading_day: TradingDay(day), last_report: ReportNumber(last) };
+    let seed = HubSeed {
+        users: vec![user(1, "anna", true), watch, admin],
+        participants: vec![
+            (SessionId(1), ParticipantId(7), behind(5, 41)),
+            (SessionId(3), ParticipantId(8), Joined::default()),
+        ],
+        ..HubSeed::default()
+    };
+    let (hub, mut egress) = Hub::new(&seed);
+    let first = |observer: u32, day| {
+        hub.may_observe(SessionId(observer), SessionId(1), TradingDay(day)).map(|number| number.0)
+    };
+    assert_eq!((first(3, 5), first(4, 5)), (None, Some(1)), "another participant's, and an operator");
+    egress.notify(Notice::Participant(SessionId(1), ParticipantId(8), behind(6, 10)));
+    assert_eq!([first(3, 5), first(3, 6), first(3, 7)], [None, Some(11), Some(1)]);
+    assert_eq!(first(4, 6), Some(1));
 }
 
 #[test]

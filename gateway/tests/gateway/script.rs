@@ -310,7 +310,8 @@ fn answer(query: &Query) -> Unsequenced {
     match query {
         Query::Depth(query) if query.instrument.0 == 1 => {
             let (bids, asks) = (Vec::new(), Vec::new());
-            let depth = DepthSnapshot { instrument: query.instrument, sequence: Sequence(1), bids, asks };
+            let instrument = query.instrument;
+            let depth = DepthSnapshot { instrument, sequence: Sequence(1), bids, asks, state: None };
             Unsequenced::Depth(query.request_id, depth)
         }
         Query::Depth(query) => unknown(query.request_id, FrameKind::DepthQuery),

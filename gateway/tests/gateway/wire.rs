@@ -79,7 +79,8 @@ pub(crate) fn mass_cancel() -> Body {
 }
 
 pub(crate) fn depth_query(id: u64, instrument: u32) -> Vec<u8> {
-    let query = DepthQuery { request_id: RequestId(id), instrument: InstrumentId(instrument), levels: 5 };
+    let (request_id, instrument) = (RequestId(id), InstrumentId(instrument));
+    let query = DepthQuery { request_id, instrument, levels: 5, with_state: false };
     Unsequenced::DepthQuery(query).encode().as_bytes().to_vec()
 }
 

@@ -228,7 +228,13 @@ fn a_skip_of_another_log_is_refused_and_one_that_was_not_followed_can_be_taken_b
     // Taken back before any start, it is not followed, and can be ordered again.
     let asked = skip(&venue, poison, &["--withdraw"]).succeeded();
     assert_eq!(asked.json()["recorded"], false);
-    skip(&venue, poison, &["--withdraw", "--yes"]).succeeded();
+    assert!(
+        asked.out.contains("would be withdrawn") && asked.out.contains("nothing is recorded"),
+        "{}",
+        asked.out
+    );
+    let withdrawn = skip(&venue, poison, &["--withdraw", "--yes"]).succeeded();
+    assert!(withdrawn.out.contains("withdrawn: the next start applies"), "{}", withdrawn.out);
     assert_eq!(last_words(&venue.refuses_to_start().err).1, poison);
     skip(&venue, poison, &["--yes"]).succeeded();
     let server = venue.start();

@@ -119,7 +119,7 @@ fn set_up(venue: &Venue) {
 fn trade_both(venue: &Venue) {
     has(
         &venue.trade("demo2", "sell 20 GOLD @ 100 account=200 display=5\n"),
-        &["accepted 1: sell 20 GOLD @ 100.00"],
+        &["accepted 1: sell 20 GOLD @ 100.00", " account 200 display=5\n"],
     );
     let said = venue.trade(
         "demo",
@@ -133,6 +133,7 @@ fn trade_both(venue: &Venue) {
 
     has(&venue.trade("demo2", "buy 5 GOLD @ 95 account=200\n"), &["accepted 2"]);
     let said = venue.trade("demo", "sell 2 GOLD market stop=95 account=100\nsell 1 GOLD @ 95 account=100\n");
+    has(&said, &["accepted 4: sell 2 GOLD market", " stop=95.00\n"]);
     has(&said, &["executed 5: sell 1 GOLD @ 95.00", "triggered 4", "executed 4: sell 2 GOLD @ 95.00"]);
 
     has(&venue.trade("demo2", "sell 2 FUTURE @ 500 account=200\n"), &["accepted 3"]);
@@ -168,6 +169,10 @@ fn auction(venue: &Venue) {
         .trade("demo", "buy 3 GOLD @ 99 account=100 good-for-auction\nbuy 1 GOLD @ 99 account=100 ioc\n");
     has(&said, &["accepted", "not_in_this_phase"]);
     assert!(!said.contains("executed"), "{said}");
+    has(
+        &venue.trade("demo2", "book GOLD\n"),
+        &["GOLD at sequence ", ", opening_auction: 3 @ 99.00 would trade\n"],
+    );
     venue.ctl("schedule GOLD +5 continuous");
     let deadline = Instant::now() + PATIENCE;
     let state = loop {
@@ -218,12 +223,7 @@ fn drop_copy(venue: &Venue) {
     has(read("1").failed(1), &["not_allowed"]);
     venue.ctl("participant 7 --session 20");
     let copied = read("1").succeeded().out;
-    let numbers: Vec<u64> = copied
-        .lines()
-        .map(|line| {
-            serde_json::from_str::<Value>(line).expect("an object")["report"].as_u64().expect("a number")
-        })
-        .collect();
+    let numbers = self::copied(venue, "watch", "1");
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "without gaps");
     has(&copied, &["\"kind\":\"triggered\"", "\"kind\":\"settled\"", "\"kind\":\"trade_busted\""]);
     has(read("2").failed(1), &["not_allowed"]);
@@ -232,6 +232,46 @@ fn drop_copy(venue: &Venue) {
     let mut job = Job::talking(command);
     job.say("buy 1 GOLD @ 90\ncancel all\n");
     assert_eq!(job.finish().out.matches("not_authorized").count(), 2);
+}
+
+/// The numbers of a session's reports of the day that a user gets.
+fn copied(venue: &Venue, user: &str, session: &str) -> Vec<u64> {
+    let mut arguments = vec!["drop-copy", "--json", "--user", user, "--session", session];
+    let file = venue.path(user).display().to_string();
+    if venue.path(user).exists() {
+        arguments.extend(["--password-file", &file]);
+    }
+    let number = |line: &str| serde_json::from_str::<Value>(line).expect("an object")["report"].as_u64();
+    venue.tool(&arguments).succeeded().out.lines().map(|line| number(line).expect("a number")).collect()
+}
+
+/// What was set is shown while the server runs, and what `set-rules` sets beyond what it is given is said.
+fn settings(venue: &Venue) {
+    let all = venue.tool(&["settings"]).succeeded().out;
+    for parts in [
+        ["put_currency", " currency USD", " scale 2"],
+        ["put_user", " name demo2", " role trader"],
+        ["set_participant", " of_session 1 ", " participant 7"],
+        ["set_throttle", " of_session 2 ", " orders 1000"],
+        ["put_account", " account 200 ", " self_trade cancel_resting"],
+        ["set_limits", " account 100 ", " quantity 40"],
+        ["put_rules", " instrument 70 ", " settlement cash"],
+        ["put_tick_table", " instrument 70 ", "[[100,1],[50000,5]]"],
+        ["set_fees", " instrument 70 ", " taker_ppm 1000"],
+        ["set_price", " instrument 71 ", " price_kind mark"],
+    ] {
+        let is_there = |line: &&str| parts.iter().all(|part| format!("{line} ").contains(part));
+        assert!(all.lines().any(|line| is_there(&line)), "no line with {parts:?} in:\n{all}");
+    }
+    let accounts = venue.tool(&["settings", "accounts", "--json"]).succeeded().json();
+    assert!(accounts["sequence"].as_u64() > Some(0) && accounts.get("users").is_none(), "{accounts}");
+    assert_eq!(accounts["accounts"][0]["kind"], "put_account", "{accounts}");
+    let said = venue.operate(&["set-rules", "FUTURE", "--settlement", "none", "--show"]).succeeded().out;
+    has(
+        &said,
+        &["put_rules", " settlement none", "not given, so as of an instrument without rules: allocation, "],
+    );
+    has(&said, &["random-end-ms, base, quote, initial-margin, maintenance-margin"]);
 }
 
 #[test]
@@ -245,10 +285,19 @@ fn a_venue_is_set_up_traded_and_watched_with_the_tools() {
     auction(&venue);
     bust_and_correct(&venue);
     drop_copy(&venue);
+    settings(&venue);
+    venue.ctl("participant 7 --session 2");
+    let other_lives = copied(&venue, "admin", "2");
+    assert!(!other_lives.is_empty() && copied(&venue, "watch", "2").is_empty());
+    has(&venue.trade("demo2", "buy 1 GOLD @ 80 account=100\n"), &["accepted"]);
     let before = (venue.balances("100"), venue.balances("200"), venue.balances("0"));
     server.kill();
     let server = venue.start();
     assert_eq!((venue.balances("100"), venue.balances("200"), venue.balances("0")), before);
+    // The observer knows that since when, also after a start.
+    let all = copied(&venue, "admin", "2");
+    assert!(all.len() > other_lives.len());
+    assert_eq!(copied(&venue, "watch", "2"), all[other_lives.len()..]);
     server.terminate();
     let shown = venue.tool(&["journal", "show"]).succeeded().out;
     has(

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AccountDefinition, Currency, InstrumentId, Limits, Price, Side, Timestamp};
 
-/// What an account has of a currency, in its smallest unit. Only a bust or a correction takes the total below what is
-/// held.
+/// What an account has of a currency, in its smallest unit. A bust or a correction takes the total below what is held, and so
+/// does what margin positions lose; it may become negative by that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Balance {
     pub(crate) total: i128,

@@ -1,12 +1,13 @@
 //! Export of accounts: everything that does not follow from the open orders, and nothing that is empty.
 
-use protocol::{Currency, Fees, InstrumentId, Limits};
+use protocol::{Currency, Fees, InstrumentId, Joined, Limits, TradingDay};
 
 use crate::accounts::{Account, LastOrder, Position};
 use crate::exchange::Exchange;
 use crate::record::accounts::{
     AccountRecord, AccountsRecord, BalanceRecord, ControlsRecord, CurrencyRecord, FeesRecord, HeadRecord,
-    LastOrderRecord, LimitsRecord, PositionRecord, RatesRecord, SumsRecord, TradeRecord, TradeSideRecord,
+    JoinedRecord, LastOrderRecord, LimitsRecord, PositionRecord, RatesRecord, SumsRecord, TradeRecord,
+    TradeSideRecord,
 };
 use crate::throttle::Controls;
 use crate::trades::{KeptSide, KeptTrade};
@@ -48,6 +49,17 @@ impl Exchange {
             let session = self.sessions.get(place);
             if session.controls.are_set() {
                 f(AccountsRecord::Controls(controls_record(session.id.0, &session.controls)));
+            }
+        }
+        for place in self.sessions.places() {
+            let session = self.sessions.get(place);
+            let Joined { trading_day, last_report } = session.controls.joined;
+            if trading_day != TradingDay(0) {
+                f(AccountsRecord::Joined(JoinedRecord {
+                    session: session.id.0,
+                    trading_day: trading_day.0,
+                    last_report: last_report.0,
+                }));
             }
         }
         for (instrument, sums) in &self.accounts.sums {

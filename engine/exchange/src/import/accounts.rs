@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use protocol::{
-    AccountDefinition, AccountGroup, AccountId, ClientOrderId, Currency, Fees, InstrumentId, Limits,
-    ParticipantId, Price, SelfTrade, SelfTradeAction, SessionId, Side, Throttle, Timestamp, TradeId,
+    AccountDefinition, AccountGroup, AccountId, ClientOrderId, Currency, Fees, InstrumentId, Joined, Limits,
+    ParticipantId, Price, ReportNumber, SelfTrade, SelfTradeAction, SessionId, Side, Throttle, Timestamp,
+    TradeId, TradingDay,
 };
 
 use super::ImportError;
@@ -14,8 +15,8 @@ use crate::accounts::{
 };
 use crate::exchange::Exchange;
 use crate::record::accounts::{
-    AccountRecord, AccountsRecord, ControlsRecord, CurrencyRecord, FeesRecord, HeadRecord, LimitsRecord,
-    PositionRecord, RatesRecord, SumsRecord, TradeRecord, TradeSideRecord,
+    AccountRecord, AccountsRecord, ControlsRecord, CurrencyRecord, FeesRecord, HeadRecord, JoinedRecord,
+    LimitsRecord, PositionRecord, RatesRecord, SumsRecord, TradeRecord, TradeSideRecord,
 };
 use crate::settling::POSITION_MAX;
 use crate::throttle::Controls;
@@ -60,6 +61,7 @@ impl AccountsImport {
             AccountsRecord::Controls(record) => controls(exchange, record),
             AccountsRecord::Sums(record) => sums(exchange, record),
             AccountsRecord::Trade(record) => trade(exchange, record),
+            AccountsRecord::Joined(record) => joined(exchange, record),
         }
     }
 
@@ -231,6 +233,7 @@ fn controls(exchange: &mut Exchange, record: &ControlsRecord) -> Result<(), Impo
     }
     session.controls = Controls {
         participant: ParticipantId(record.participant),
+        joined: Joined::default(),
         throttle: Throttle { orders: record.throttle[0], cancels: record.throttle[1] },
         second: record.second,
         orders: record.counts[0],
@@ -238,6 +241,25 @@ fn controls(exchange: &mut Exchange, record: &ControlsRecord) -> Result<(), Impo
     };
     session.controlled = session.controls.are_set();
     if session.controlled { Ok(()) } else { Err(ImportError::Field("session's controls")) }
+}
+
+fn joined(exchange: &mut Exchange, record: &JoinedRecord) -> Result<(), ImportError> {
+    let today = exchange.trading_day.0;
+    let place = exchange.sessions.place(SessionId(record.session)).filter(|_| record.session != 0);
+    let session = exchange.sessions.get_mut(place.ok_or(ImportError::Unknown("session"))?);
+    let joined =
+        Joined { trading_day: TradingDay(record.trading_day), last_report: ReportNumber(record.last_report) };
+    let controls = &mut session.controls;
+    if controls.joined != Joined::default() {
+        return Err(ImportError::Twice("session's participant"));
+    }
+    let can_be_had =
+        record.trading_day != 0 && record.trading_day <= today && today - record.trading_day <= 1;
+    if controls.participant == ParticipantId(0) || !can_be_had {
+        return Err(ImportError::Field("session's participant"));
+    }
+    controls.joined = joined;
+    Ok(())
 }
 
 fn sums(exchange: &mut Exchange, record: &SumsRecord) -> Result<(), ImportError> {

@@ -4,7 +4,8 @@ use protocol::StreamHash;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// One piece of what accounts are. In this order: the head, currencies, accounts each with its balances, positions and
-/// limits, fee schedules, sessions' controls, sums of instruments, trades.
+/// limits, fee schedules, sessions' controls, since when they have their participants, sums of
+/// instruments, trades.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub enum AccountsRecord {
     /// What there is one of. There only where anything else of accounts is.
@@ -27,6 +28,8 @@ pub enum AccountsRecord {
     Sums(SumsRecord),
     /// A trade that may be busted.
     Trade(TradeRecord),
+    /// Since when a session has its participant; only where a report from before may still be had.
+    Joined(JoinedRecord),
 }
 
 /// What there is one of.
@@ -153,6 +156,17 @@ pub struct ControlsRecord {
     pub counts: [u32; 2],
 }
 
+/// Since when a session has its participant.
+#[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
+pub struct JoinedRecord {
+    /// The session.
+    pub session: u32,
+    /// The trading day.
+    pub trading_day: u32,
+    /// The session's last report before it.
+    pub last_report: u64,
+}
+
 /// What untracked orders took of an instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct SumsRecord {
@@ -262,6 +276,10 @@ impl AccountsRecord {
                 wide(hash, sums.cost);
             }
             Self::Trade(trade) => trade.fold(hash),
+            Self::Joined(joined) => {
+                hash.pair(KIND + 10, joined.session.into());
+                hash.pair(joined.trading_day.into(), joined.last_report);
+            }
         }
     }
 }

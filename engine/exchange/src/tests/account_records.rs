@@ -83,6 +83,10 @@ fn what_is_imported_of_accounts_is_checked() {
     assert_eq!(with!(Controls, session = 0), Err(Unknown("session")));
     assert_eq!(with!(Controls, session = 2), Err(ImportError::Twice("session's controls")));
     assert_eq!(with!(Controls, participant = 0), Err(Field("session's controls")));
+    assert_eq!(with!(Joined, session = 9), Err(Unknown("session")));
+    assert_eq!(with!(Joined, session = 2), Err(ImportError::Twice("session's participant")));
+    assert_eq!(with!(Joined, trading_day = 0), Err(Field("session's participant")));
+    assert_eq!(with!(Joined, trading_day = 9), Err(Field("session's participant")));
     assert_eq!(with!(Sums, instrument = 9), Err(Unknown("instrument")));
     assert_eq!(with!(Trade, trade_id = 9), Err(Order("trade")));
     assert_eq!(with!(Trade, instrument = 9), Err(Unknown("instrument")));

@@ -1,4 +1,4 @@
-//! The depth stage: price levels of each instrument, for queries. It must not wait for a reader, or show one the book
+//! The depth stage: price levels, phase and indicative price of each instrument, for queries. It must not wait for a reader, or show one the book
 //! in the middle of a command.
 
 use std::collections::HashMap;
@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use exchange::Exchange;
 use protocol::{
-    DepthLevel, DepthSnapshot, Event, InstrumentId, Liquidity, Output, Price, Quantity, Sequence, Side,
+    DepthLevel, DepthSnapshot, Event, Indicative, InstrumentId, Liquidity, MarketState, Output, Phase, Price,
+    Quantity, Sequence, Side,
 };
 use ring::{OutputPoller, Polled, Stage, WakeSet, Work};
 
@@ -20,12 +21,22 @@ use crate::marks::Shared;
 struct Book {
     bids: Levels,
     asks: Levels,
+    state: MarketState,
 }
 
 impl Default for Book {
+    /// That of an instrument which was just defined.
     fn default() -> Self {
-        Self { bids: Levels::new(Side::Buy), asks: Levels::new(Side::Sell) }
+        let state = MarketState { phase: Phase::Continuous, indicative: None };
+        Self { bids: Levels::new(Side::Buy), asks: Levels::new(Side::Sell), state }
     }
+}
+
+/// One event's effect on how an instrument trades. These are rare, and so not among the levels' deltas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Phase(InstrumentId, Phase),
+    Indicative(Indicative),
 }
 
 /// All instruments, as of a whole command.
@@ -107,6 +118,7 @@ impl Books {
             let id = definition.instrument;
             let Some(depth) = exchange.depth(id, usize::MAX) else { continue };
             let mut book = Book::default();
+            book.state = depth.state.unwrap_or(book.state);
             for (levels, side) in [(&mut book.bids, &depth.bids), (&mut book.asks, &depth.asks)] {
                 for at in side {
                     *levels.entry(at.price) = Level { quantity: at.quantity.0.into(), orders: at.orders };
@@ -115,6 +127,19 @@ impl Books {
             books.by_instrument.insert(id, book);
         }
         books
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        match turn {
+            // Nothing is known of what an uncross would do in the new phase until it is told.
+            Turn::Phase(id, phase) => {
+                self.by_instrument.entry(id).or_default().state = MarketState { phase, indicative: None };
+            }
+            Turn::Indicative(told) => {
+                let book = self.by_instrument.entry(told.instrument).or_default();
+                book.state.indicative = told.price.is_some().then_some(told);
+            }
+        }
     }
 
     #[inline]
@@ -157,6 +182,7 @@ impl Books {
             sequence: self.sequence,
             bids: book.bids.best_first().take(levels).map(level).collect(),
             asks: book.asks.best_first().take(levels).map(level).collect(),
+            state: Some(book.state),
         })
     }
 }
@@ -211,6 +237,8 @@ pub(crate) struct Depth {
     view: DepthView,
     /// What the command of `open` has done to the books so far; at most what one command emits.
     deltas: Vec<Delta>,
+    /// What happened to phases since the books were brought up to date; at most what the commands of one poll emit.
+    turns: Vec<Turn>,
     /// The last command seen, whose events may not all have been seen.
     open: Sequence,
     shared: Arc<Shared>,
@@ -225,15 +253,16 @@ impl Depth {
         control: Arc<Control>,
     ) -> Self {
         let open = view.sequence();
-        Self { poller, view, deltas: Vec::new(), open, shared, control }
+        Self { poller, view, deltas: Vec::new(), turns: Vec::new(), open, shared, control }
     }
 }
 
 /// Brings a command's changes into the books.
-fn close(books: &mut Books, deltas: &mut Vec<Delta>, sequence: Sequence) {
+fn close(books: &mut Books, deltas: &mut Vec<Delta>, turns: &mut Vec<Turn>, sequence: Sequence) {
     for delta in deltas.drain(..) {
         books.apply(&delta);
     }
+    turns.drain(..).for_each(|turn| books.turn(turn));
     // Commands without events may have brought it further than the last one with events.
     books.sequence = books.sequence.max(sequence);
 }
@@ -247,7 +276,7 @@ impl Stage for Depth {
         if self.control.is_at_least(Course::Abandoned) {
             return Work::Finished;
         }
-        let Self { poller, view, deltas, open, shared, .. } = self;
+        let Self { poller, view, deltas, turns, open, shared, .. } = self;
         let Some(mut books) = view.try_lock() else { return Work::Idle };
         // Read before the poll: all events up to here are in the ring by now.
         let published = shared.marks.published_sequence();
@@ -255,11 +284,16 @@ impl Stage for Depth {
             let Some(last) = slices.iter().rev().find_map(|slice| slice.last()) else { return };
             for output in slices.into_iter().flatten() {
                 if output.sequence != *open {
-                    close(&mut books, deltas, *open);
+                    close(&mut books, deltas, turns, *open);
                     *open = output.sequence;
                 }
-                if let Event::InstrumentDefined(definition) = &output.event {
-                    books.by_instrument.entry(definition.instrument).or_default();
+                match &output.event {
+                    Event::InstrumentDefined(definition) => {
+                        books.by_instrument.entry(definition.instrument).or_default();
+                    }
+                    Event::PhaseChanged(id, phase) => turns.push(Turn::Phase(*id, *phase)),
+                    Event::Indicative(told) => turns.push(Turn::Indicative(*told)),
+                    _ => {}
                 }
                 let delta = Delta::of(&output.event);
                 if output.sequence == last.sequence {
@@ -271,8 +305,8 @@ impl Stage for Depth {
             }
         });
         let whole = whole_up_to(polled, *open, published);
-        if whole >= *open && (!deltas.is_empty() || whole > books.sequence) {
-            close(&mut books, deltas, whole);
+        if whole >= *open && (!deltas.is_empty() || !turns.is_empty() || whole > books.sequence) {
+            close(&mut books, deltas, turns, whole);
         }
         match polled {
             Polled::Work(events) => Work::Done(events),

@@ -108,8 +108,8 @@ impl ReportBatch {
             }
             Event::InstrumentDefined(definition) => (Notice::Instrument(*definition), false),
             Event::UserDefined(user) => (Notice::User(*user), false),
-            Event::ParticipantSet(session, participant) => {
-                (Notice::Participant(*session, *participant), false)
+            Event::ParticipantSet(session, participant, joined) => {
+                (Notice::Participant(*session, *participant, *joined), false)
             }
             Event::LoggedIn(login) => (Notice::LoggedIn(*login), true),
             Event::LoginRefused(refused) => (Notice::LoginRefused(*refused), true),

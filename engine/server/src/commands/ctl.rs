@@ -49,7 +49,7 @@ pub struct CtlArgs {
     /// The operator who logs in
     #[arg(long, default_value = "admin")]
     operator: String,
-    /// Why, in 1 to 64 characters, for the readers of the log
+    /// Why, in 1 to 64 bytes of UTF-8, for the readers of the log
     #[arg(long, global = true, value_name = "TEXT", value_parser = why)]
     why: Option<String>,
     /// Print one JSON object as the last line of standard output
@@ -83,10 +83,16 @@ pub fn run(args: &CtlArgs) -> Result<(), CommandError> {
     };
     let mut client = connect.connect(connect.config(&args.operator)?)?;
     let bodies = bodies(prepared, &mut client)?;
+    if let Action::SetRules(rules) = &args.action {
+        bodies.iter().for_each(|body| say!("{}", text::body_line(body)));
+        let not_given = rules.not_given()?;
+        if !not_given.is_empty() {
+            say!("not given, so as of an instrument without rules: {}", not_given.join(", "));
+        }
+    }
     if let Action::SetRules(rules) = &args.action
         && rules.show
     {
-        bodies.iter().for_each(|body| say!("{}", text::body_line(body)));
         return client.logout(Duration::from_secs(5), |_| {}).map_err(connect::failed);
     }
     let mut told = Vec::new();

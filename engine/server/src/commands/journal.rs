@@ -281,7 +281,7 @@ fn opened(data: &DataArgs) -> Result<(SharedStorage, u128), CommandError> {
     Ok((storage, cluster_id))
 }
 
-fn read_all(
+pub(super) fn read_all(
     storage: &SharedStorage,
     cluster_id: u128,
     what: &'static str,

@@ -13,6 +13,7 @@ pub mod load;
 pub mod recorder;
 pub mod replay;
 pub mod serve;
+pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod trade;
@@ -50,6 +51,7 @@ enum Command {
     Restore(backup::RestoreArgs),
     Trade(trade::TradeArgs),
     Ctl(ctl::CtlArgs),
+    Settings(settings::SettingsArgs),
     DropCopy(drop_copy::DropCopyArgs),
     Load(load::LoadArgs),
     Recorder(recorder::RecorderArgs),
@@ -73,6 +75,7 @@ impl Cli {
             Some(Command::Restore(args)) => backup::run_restore(&args),
             Some(Command::Trade(args)) => trade::run(&args),
             Some(Command::Ctl(args)) => ctl::run(&args),
+            Some(Command::Settings(args)) => settings::run(&args),
             Some(Command::DropCopy(args)) => drop_copy::run(&args),
             Some(Command::Load(args)) => load::run(&args),
             Some(Command::Recorder(args)) => recorder::run(&args),

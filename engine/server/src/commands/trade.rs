@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use client::{Client, ClientEvent, InstrumentKey, Outcome, Start, SubmitError};
 use protocol::{
-    Body, ClientOrderId, Event, InstrumentDefinition, InstrumentId, MassCancel, OrderKey, OrderStatusRequest,
-    RequestId, Sequence, SessionId, Side, Symbol,
+    Accepted, Body, ClientOrderId, Event, InstrumentDefinition, InstrumentId, MassCancel, OrderKey,
+    OrderStatusRequest, Rejected, RequestId, Sequence, SessionId, Side, Symbol, Terms,
 };
 use serde_json::json;
 
@@ -70,6 +70,7 @@ pub fn run(args: &TradeArgs) -> Result<(), CommandError> {
         interactive,
         instruments: HashMap::new(),
         orders: HashMap::new(),
+        terms: HashMap::new(),
         last_sequence: Sequence(0),
         asked: 0,
         failed: 0,
@@ -148,6 +149,8 @@ struct Desk {
     instruments: HashMap<InstrumentId, InstrumentDefinition>,
     /// Instrument of each order that was heard of.
     orders: HashMap<ClientOrderId, InstrumentId>,
+    /// Terms of new orders that have them, until these are answered: the acceptance doesn't repeat them.
+    terms: HashMap<ClientOrderId, Terms>,
     /// Sequence of the last report.
     last_sequence: Sequence,
     asked: u64,
@@ -271,6 +274,9 @@ impl Desk {
                 Ok(id) => {
                     if let Body::NewOrder(order) = body {
                         self.orders.insert(ClientOrderId(id.0), order.instrument);
+                        if !order.terms.is_empty() {
+                            self.terms.insert(ClientOrderId(id.0), order.terms);
+                        }
                     }
                     self.asked += 1;
                     return Ok(());
@@ -343,10 +349,19 @@ impl Desk {
                     self.orders.insert(order, instrument);
                 }
                 let definition = self.instruments.get(&instrument);
+                let terms = match report.output.event {
+                    Event::Accepted(Accepted { request_id, .. })
+                    | Event::Rejected(Rejected { request_id, .. }) => {
+                        self.terms.remove(&ClientOrderId(request_id.0))
+                    }
+                    _ => None,
+                };
                 if self.json {
                     say!("{}", show::report_json(&report, definition));
                 } else {
-                    say!("{}", show::report(&report, definition));
+                    let terms = terms.filter(|_| matches!(report.output.event, Event::Accepted(_)));
+                    let terms = terms.map_or_else(String::new, |terms| show::terms(&terms, definition));
+                    say!("{}{terms}", show::report(&report, definition));
                 }
                 if let Event::Rejected(_) = report.output.event {
                     self.failed += 1;

@@ -246,7 +246,7 @@ fn gateway(raw: RawGateway, listen: Option<SocketAddr>) -> Result<GatewayConfig,
 
 fn log(raw: RawLog) -> Result<LogConfig, Refusal> {
     within("log.stats_seconds", raw.stats_seconds, &STATS_SECONDS)?;
-    if let Err(error) = tracing_subscriber::EnvFilter::try_new(&raw.level) {
+    if let Err(error) = crate::logging::filter(&raw.level) {
         let problem =
             format!("`{}` is no filter such as \"info\" or \"info,gateway=debug\": {error}", raw.level);
         return Err(("log.level", problem));

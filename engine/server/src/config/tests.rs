@@ -140,6 +140,13 @@ threads = ['journal+ticker@99999', 'replicate+unmarshal+logic+output']",
     );
     let error = load("[log]\nlevel = 'a=b=c'").expect_err("no filter");
     assert!(error.starts_with("ringpit.toml: log.level: `a=b=c` is no filter such as "), "{error}");
+    for level in ["inof", "info,debgu", "info,gateway=debgu", "verbose"] {
+        let error = load(&format!("[log]\nlevel = '{level}'")).expect_err("a mistyped level");
+        assert!(error.starts_with(&format!("ringpit.toml: log.level: `{level}` is no filter ")), "{error}");
+    }
+    for level in ["info", "WARN", "info,gateway=debug", "off,replicator::tcp=trace", "warn, pipeline=info"] {
+        load(&format!("[log]\nlevel = '{level}'")).expect("a filter");
+    }
     check(
         "[users]\noperator = 'admin'",
         "ringpit.toml: users.operator_password_file: must be given with users.operator",

@@ -1,13 +1,18 @@
 //! The data directory and the files by which others find the server: made, found in use, removed.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use journaler::{RealStorage, SharedStorage};
 
+use super::start::{LOCK_LOOK_EVERY, LOCK_PATIENCE};
 use crate::config::Config;
 use crate::error::CommandError;
 use crate::files;
+use crate::http::HttpServer;
+use crate::oversight::Oversight;
 use crate::ready::{READY_FILE, Ready};
 
 /// The data directory, made if it is missing, and its absolute name.
@@ -17,17 +22,41 @@ pub(super) fn open(data: &Path) -> Result<(SharedStorage, PathBuf), CommandError
     Ok((Arc::new(storage), std::path::absolute(data).map_err(failed)?))
 }
 
-/// Why the HTTP port can't be had; where that is because a server runs on the same directory, that is said.
-pub(super) fn no_http(config: &Config, data: &Path, error: &std::io::Error) -> CommandError {
-    let other = Ready::of_data(data).ok().flatten().filter(|ready| ready.http == config.http);
-    match other {
-        Some(Ready { process, .. }) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            CommandError::failed(format!(
-                "data directory {} is in use by process {process}, which has http://{}",
-                data.display(),
-                config.http
-            ))
+/// Opens the HTTP port. One that an earlier server of the same directory has is tried again for a moment: after a kill its
+/// process may still be on its way out.
+pub(super) fn http(
+    config: &Config,
+    data: &Path,
+    oversight: &Arc<Oversight>,
+) -> Result<HttpServer, CommandError> {
+    let started = Instant::now();
+    loop {
+        match HttpServer::start(config.http, Arc::clone(oversight)) {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse
+                    && predecessor(config, data).is_some()
+                    && started.elapsed() < LOCK_PATIENCE =>
+            {
+                std::thread::sleep(LOCK_LOOK_EVERY);
+            }
+            opened => return opened.map_err(|error| no_http(config, data, &error)),
         }
+    }
+}
+
+/// The server of the same directory that said it has the HTTP port.
+fn predecessor(config: &Config, data: &Path) -> Option<Ready> {
+    Ready::of_data(data).ok().flatten().filter(|ready| ready.http == config.http)
+}
+
+/// Why the HTTP port can't be had; where that is because a server runs on the same directory, that is said.
+fn no_http(config: &Config, data: &Path, error: &std::io::Error) -> CommandError {
+    match predecessor(config, data) {
+        Some(Ready { process, .. }) if error.kind() == ErrorKind::AddrInUse => CommandError::failed(format!(
+            "data directory {} is in use by process {process}, which has http://{}",
+            data.display(),
+            config.http
+        )),
         _ => CommandError::failed(format!(
             "http.listen: {}: {error}; give another with --http ADDRESS, port 0 for any free one",
             config.http

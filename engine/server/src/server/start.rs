@@ -30,8 +30,8 @@ use crate::system::System;
 use crate::{assembly, identity, text};
 
 /// How long a process that was killed may take to let go of the data directory.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const LOCK_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What a server is started on.
 #[derive(Clone, Copy)]

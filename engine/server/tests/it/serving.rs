@@ -1,9 +1,14 @@
 //! A server's life: it trades, answers about itself, stops, and comes back with the same books.
 
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use client::Outcome;
 use protocol::{Body, Event, InstrumentId, Price, Quantity, Side};
+use server::ready::Ready;
 
-use crate::harness::{Home, Trader, complaint, is_there, last_json, ringpit};
+use crate::harness::{Home, Trader, complaint, is_there, last_json, ringpit, wait};
 
 /// The demonstration instrument ACME.
 const ACME: InstrumentId = InstrumentId(4);
@@ -99,6 +104,42 @@ fn a_directory_has_one_server() {
     // The first one is not disturbed.
     assert_eq!(server.get("/readyz").0, 200);
     assert!(is_there(&home.data().join("ready.json")));
+}
+
+/// A killed process may have its port for a while yet.
+#[test]
+fn a_predecessor_on_its_way_out_is_waited_for() {
+    let home = Home::new();
+    home.start(&[]).terminate();
+    let dying = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let http = dying.local_addr().expect("its address");
+    let file = home.data().join("ready.json");
+    let durability = "disk".to_owned();
+    let ready = Ready {
+        process: 1,
+        native: http,
+        http,
+        data: home.data(),
+        durability,
+        recovered_sequence: 0,
+        member: None,
+    };
+    ready.write(&file).expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ringpit"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--http", &http.to_string(), "--data", &home.data_text()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("asked").is_none(), "it waits");
+    drop(dying);
+    let process = child.id();
+    let ready =
+        wait("the server", || Ready::read(&file).expect("whole").filter(|ready| ready.process == process));
+    assert_eq!(ready.http, http);
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
 }
 
 /// The first signal asks for a clean stop and the second ends the process: here both come together, so that either may

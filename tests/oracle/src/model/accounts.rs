@@ -193,7 +193,8 @@ impl Oracle {
         if amount == 0 || !is_bounded(amount) || !total.is_some_and(is_bounded) {
             return Err(RejectReason::AmountInvalid);
         }
-        if amount < 0 && -amount > self.free(transfer.account, transfer.currency, &Default::default()) {
+        let free = self.free(transfer.account, transfer.currency, &Default::default());
+        if amount < 0 && (-amount > free || self.owes(transfer.account)) {
             return Err(RejectReason::InsufficientFunds);
         }
         if let Some(account) = self.accounts.registered.get_mut(&transfer.account) {

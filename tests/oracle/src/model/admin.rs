@@ -2,7 +2,7 @@
 
 use protocol::{
     AdminDone, Body, Capacities, Command, Configured, EndReason, Event, ExpireReason, InstrumentDefinition,
-    InstrumentId, KillTarget, Phase, RejectReason, RestateReason, SessionId, TradingDay,
+    InstrumentId, Joined, KillTarget, Phase, RejectReason, RestateReason, SessionId, TradingDay,
 };
 
 use super::accounts::Changed;
@@ -89,7 +89,8 @@ impl Oracle {
     /// Rule 108.
     pub(super) fn configured(&mut self, command: &Command) {
         if let Body::SetParticipant(session, participant) = command.body {
-            self.events.push(Event::ParticipantSet(session, participant));
+            let joined = self.sessions[&session].joined;
+            self.events.push(Event::ParticipantSet(session, participant, joined));
             return;
         }
         let (kind, instrument, ..) = describe(&command.body);
@@ -182,6 +183,9 @@ impl Oracle {
         }
         for session in self.sessions.values_mut() {
             session.last_report = 0;
+            if session.joined.trading_day.0 + 1 < self.trading_day.0 {
+                session.joined = Joined::default();
+            }
         }
         self.events.push(Event::DayStarted(self.trading_day));
         for id in sessions.iter().flat_map(|session| self.orders_of_session(*session)).collect::<Vec<_>>() {

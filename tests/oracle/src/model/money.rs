@@ -194,6 +194,14 @@ impl Oracle {
         total.min(spare) - self.held(account, currency, supposed)
     }
 
+    /// Rule 95: total or equity of some currency is below zero.
+    pub(super) fn owes(&self, account: AccountId) -> bool {
+        self.accounts.currencies.keys().any(|currency| {
+            let total = self.accounts.registered.get(&account).map_or(0, |it| it.balance(*currency));
+            total.min(self.equity(account, *currency)) < 0
+        })
+    }
+
     /// Rules 84 and 86: the account can pay for an order. `others` supposes all but the order itself; `before` is the order
     /// that a replace changes.
     pub(super) fn check_money(

@@ -1,7 +1,7 @@
 //! Users and their sessions: what is kept of them, logins and their ends. Rules 55 to 57, 80, 101.
 
 use protocol::{
-    Command, ConnectionId, EndReason, Event, LoggedIn, LoginRefusal, LoginRefused, ParticipantId,
+    Command, ConnectionId, EndReason, Event, Joined, LoggedIn, LoginRefusal, LoginRefused, ParticipantId,
     RejectReason, ReportNumber, RequestId, Role, SessionId, Throttle, Timestamp, UserDefinition,
 };
 
@@ -19,6 +19,8 @@ pub(super) struct Session {
     pub deadline: Option<Timestamp>,
     /// 0 is none.
     pub participant: ParticipantId,
+    /// Since when; zeros once no report from before can be had.
+    pub joined: Joined,
     pub throttle: Throttle,
     /// The second of log time in which the two counts below were counted.
     pub second: u64,
@@ -76,8 +78,15 @@ impl Oracle {
     }
 
     pub(super) fn set_participant(&mut self, id: SessionId, participant: ParticipantId) -> Changed {
+        let trading_day = self.trading_day;
         let session = self.user_session(id)?;
-        Ok(std::mem::replace(&mut session.participant, participant) != participant)
+        let last_report = ReportNumber(session.last_report);
+        let changed = std::mem::replace(&mut session.participant, participant) != participant;
+        if changed {
+            let has_one = participant.0 != 0;
+            session.joined = if has_one { Joined { trading_day, last_report } } else { Joined::default() };
+        }
+        Ok(changed)
     }
 
     pub(super) fn set_throttle(&mut self, id: SessionId, throttle: Throttle) -> Changed {

@@ -54,6 +54,8 @@ pub(super) fn run(args: &RebuildArgs) -> Result<(), CommandError> {
     if args.yes {
         replicator::rebuild(&storage, &journal, &cluster.member).map_err(|error| failed(&error))?;
         say!("done: start member {}, then wipe and add the others one by one", plan.member);
+    } else if plan.cut > 0 {
+        say!("nothing but that is changed; --yes does it");
     } else {
         say!("nothing is changed; --yes does it");
     }

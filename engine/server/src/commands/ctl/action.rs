@@ -55,11 +55,13 @@ force (`rulebook`) and the newest known (`rulebook_known`). There is no way back
     #[command(after_help = "Example:\n  ringpit ctl mass-cancel --session 10 --instrument BTCUSD --side buy")]
     MassCancel(MassCancelArgs),
 
-    /// Set an instrument's rules: all of them, so what isn't given is as for one that was given none
+    /// Set an instrument's rules: all of them, so what isn't given is as for one that was given none, which is said
     #[command(after_help = "Example:
   ringpit ctl set-rules BTCUSD --settlement cash --base BTC --quote USD --protection 50 --static-band 1000 \\
       --band-action auction --volatility-ms 5000
-  ringpit ctl set-rules BTCUSD --file rules.toml --show")]
+  ringpit ctl set-rules BTCUSD --file rules.toml --show
+
+`ringpit settings instruments` shows the rules in force.")]
     SetRules(Box<RulesArgs>),
     /// Set an instrument's tick sizes by price
     #[command(after_help = "Example:\n  ringpit ctl set-ticks ACME 0:0.01 10:0.05 100:0.10")]
@@ -155,7 +157,9 @@ ringpit ctl fees BTCUSD --group 3 --taker-per-lot 5")]
     Withdraw(TransferArgs),
     /// Cancel all orders of the venue, a participant or an account and refuse new ones (on), or lift that (off)
     #[command(after_help = "Example:\n  ringpit ctl kill on participant 7 --why 'runaway algorithm'\n  \
-ringpit ctl kill off participant 7\n  ringpit ctl kill on venue\n  ringpit ctl kill on account 100")]
+ringpit ctl kill off participant 7\n  ringpit ctl kill on venue\n  ringpit ctl kill on account 100
+
+The answer does not count the orders: each is told to its session, and ringpit_events_total{kind=\"canceled\"} counts them all.")]
     Kill(KillArgs),
     /// Take a trade of today back: quantities, money and fees follow, orders are not revived
     #[command(after_help = "Example:\n  ringpit ctl bust 4711 --why 'clearly erroneous'")]

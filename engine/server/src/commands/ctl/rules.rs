@@ -90,6 +90,31 @@ impl RulesArgs {
         let file = self.file.as_deref().map(load).transpose()?.unwrap_or_default();
         Ok(RulesWanted(self.rules.clone().over(file)))
     }
+
+    /// Options for which nothing was given, neither on the command line nor in the file: what they name is set, too.
+    pub(super) fn not_given(&self) -> Result<Vec<&'static str>, CommandError> {
+        let text = self.read()?.0;
+        let given = [
+            ("allocation", text.allocation.is_some()),
+            ("allocation-minimum", text.allocation_minimum.is_some()),
+            ("stop-trigger", text.stop_trigger.is_some()),
+            ("quantity-min", text.quantity_min.is_some()),
+            ("notional-min", text.notional_min.is_some()),
+            ("notional-max", text.notional_max.is_some()),
+            ("protection", text.protection.is_some()),
+            ("static-band", text.static_band.is_some()),
+            ("dynamic-band", text.dynamic_band.is_some()),
+            ("band-action", text.band_action.is_some()),
+            ("volatility-ms", text.volatility_ms.is_some()),
+            ("random-end-ms", text.random_end_ms.is_some()),
+            ("settlement", text.settlement.is_some()),
+            ("base", text.base.is_some()),
+            ("quote", text.quote.is_some()),
+            ("initial-margin", text.initial_margin.is_some()),
+            ("maintenance-margin", text.maintenance_margin.is_some()),
+        ];
+        Ok(given.into_iter().filter(|(_, is_given)| !is_given).map(|(name, _)| name).collect())
+    }
 }
 
 /// Rules that wait for the scales of their instrument.

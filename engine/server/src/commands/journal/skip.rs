@@ -85,9 +85,11 @@ pub(super) fn run(args: &SkipArgs) -> Result<(), CommandError> {
     if args.withdraw {
         let skip = site.to_withdraw(sequence)?;
         say!("in force: {}", text::skip_line(&skip));
-        say!("withdrawn, the next start applies frame {sequence} like any other");
         if args.yes {
             site.file.withdraw(order(skip.frame_hash)).map_err(|error| site.failed(&error))?;
+            say!("withdrawn: the next start applies frame {sequence} like any other");
+        } else {
+            say!("would be withdrawn: the next start would apply frame {sequence} like any other");
         }
         return tell_done(args, &json!({ "frame_hash": skip.frame_hash.to_string() }));
     }

@@ -4,14 +4,14 @@ mod depth;
 mod json;
 
 use protocol::{
-    Accepted, ClientOrderId, Event, InstrumentDefinition, InstrumentId, OrderStatusReport, OrderType, Price,
-    Quantity, RejectReason, Report,
+    Accepted, ClientOrderId, Event, InstrumentDefinition, InstrumentId, OrderStatusReport, OrderType,
+    PegReference, Price, Quantity, RejectReason, Report, Terms,
 };
 
 pub(super) use depth::{depth, depth_json};
 pub(in crate::commands) use json::report_json;
 
-use crate::decimal;
+use crate::{decimal, text};
 
 /// The order and the instrument that a report is about; instrument 0 where it is about none.
 pub(in crate::commands) fn subject(event: &Event) -> (Option<ClientOrderId>, InstrumentId) {
@@ -141,6 +141,34 @@ fn accepted(e: &Accepted, of: Option<&InstrumentDefinition>) -> String {
         line.push_str(&format!(" account {}", e.account));
     }
     line
+}
+
+/// What an order has beyond what its acceptance says, as it is written in a line of `trade`.
+pub(super) fn terms(terms: &Terms, of: Option<&InstrumentDefinition>) -> String {
+    let away = |distance: u64| price(Price(i64::try_from(distance).unwrap_or(i64::MAX)), of);
+    let reference = |reference| match reference {
+        PegReference::BestBid => "bid",
+        PegReference::BestAsk => "ask",
+        PegReference::Midpoint => "mid",
+    };
+    let shown = terms.display().map(|low| match terms.display_high() {
+        Some(high) => format!("display={}..{}", quantity(low, of), quantity(high, of)),
+        None => format!("display={}", quantity(low, of)),
+    });
+    let all = [
+        terms.stop_price().map(|value| format!("stop={}", price(value, of))),
+        terms.trail().map(|distance| format!("trail={}", away(distance))),
+        shown,
+        terms.minimum().map(|value| format!("minimum={}", quantity(value, of))),
+        terms.peg().map(|it| format!("peg={}:{}", reference(it.reference), price(Price(it.offset), of))),
+        terms.expire_time().map(|at| format!("gtd={}", text::time(at))),
+        terms.oco().map(|group| format!("oco={group}")),
+        terms.parent().map(|id| format!("parent={id}")),
+        terms
+            .self_trade()
+            .map(|it| format!("self-trade={}:{}", it.group, it.action.name().replace('_', "-"))),
+    ];
+    all.into_iter().flatten().map(|term| format!(" {term}")).collect()
 }
 
 fn status(e: &OrderStatusReport, of: Option<&InstrumentDefinition>) -> String {

@@ -38,7 +38,7 @@ pub(super) fn facts(world: &World, event: &Event) -> Facts {
             Facts::new(world.name_of(*session), "ended").word(reason).option("connection", connection)
         }
         Event::DayStarted(day) => venue("day").word(day),
-        Event::ParticipantSet(session, participant) => {
+        Event::ParticipantSet(session, participant, _) => {
             venue("participant").word(world.name_of(*session)).word(participant)
         }
         Event::Configured(e) => venue("configured").word(format!("{:?}", e.kind)).option("id", e.id),

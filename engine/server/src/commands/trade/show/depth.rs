@@ -1,6 +1,6 @@
 //! Depth for people and for scripts.
 
-use protocol::{DepthLevel, DepthSnapshot, InstrumentDefinition};
+use protocol::{DepthLevel, DepthSnapshot, InstrumentDefinition, MarketState};
 use serde_json::{Value, json};
 
 use super::{price, quantity};
@@ -8,7 +8,8 @@ use crate::say;
 
 /// The levels of both sides side by side.
 pub(in crate::commands::trade) fn depth(depth: &DepthSnapshot, of: &InstrumentDefinition) {
-    say!("{} at sequence {}", of.symbol, depth.sequence);
+    let state = depth.state.map_or_else(String::new, |state| state_line(&state, of));
+    say!("{} at sequence {}{state}", of.symbol, depth.sequence);
     say!(
         "{:>8} {:>20} {:>16} | {:<16} {:<20} {:<8}",
         "orders",
@@ -31,6 +32,16 @@ pub(in crate::commands::trade) fn depth(depth: &DepthSnapshot, of: &InstrumentDe
     }
 }
 
+/// Phase, and what an uncross would do.
+fn state_line(state: &MarketState, of: &InstrumentDefinition) -> String {
+    let Some(it) = state.indicative else { return format!(", {}", state.phase) };
+    let surplus = it
+        .surplus_side
+        .map_or_else(String::new, |side| format!(", {} more to {side}", quantity(it.surplus, Some(of))));
+    let at = it.price.map_or_else(String::new, |at| format!(" @ {}", price(at, Some(of))));
+    format!(", {}: {}{at} would trade{surplus}", state.phase, quantity(it.quantity, Some(of)))
+}
+
 /// The same as one object.
 pub(in crate::commands::trade) fn depth_json(depth: &DepthSnapshot, of: &InstrumentDefinition) -> Value {
     let side = |levels: &[DepthLevel]| -> Vec<Value> {
@@ -45,8 +56,17 @@ pub(in crate::commands::trade) fn depth_json(depth: &DepthSnapshot, of: &Instrum
             })
             .collect()
     };
+    let indicative = depth.state.and_then(|state| state.indicative).map(|it| {
+        json!({
+            "price": it.price.map(|at| price(at, Some(of))),
+            "quantity": quantity(it.quantity, Some(of)),
+            "surplus": quantity(it.surplus, Some(of)),
+            "surplus_side": it.surplus_side.map(|side| side.to_string()),
+        })
+    });
     json!({
         "kind": "book", "symbol": of.symbol.as_str(), "sequence": depth.sequence.0,
+        "phase": depth.state.map(|state| state.phase.to_string()), "indicative": indicative,
         "bids": side(&depth.bids), "asks": side(&depth.asks),
     })
 }
