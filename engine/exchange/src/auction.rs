@@ -301,6 +301,7 @@ impl Exchange {
         let instrument = self.instruments.get_mut(place);
         instrument.last_trade = Some(uncross.price);
         instrument.special_mut().reference = Some(uncross.price);
+        self.note_mark(place);
     }
 
     /// An auction begins, or was read from records: sums up what is open.

@@ -31,7 +31,8 @@ impl Exchange {
         let place = self.orders.arena.get(fill.taker).instrument;
         let taker_side = self.orders.arena.get(fill.taker).side;
         let instrument = self.instruments.get_mut(place);
-        if !in_auction {
+        let moves_mark = !in_auction && instrument.last_trade != Some(fill.price);
+        if moves_mark {
             instrument.last_trade = Some(fill.price);
         }
         let trade = Trade {
@@ -43,6 +44,9 @@ impl Exchange {
             instrument: instrument.definition.instrument,
             taker_side: (!in_auction).then_some(taker_side),
         };
+        if moves_mark {
+            self.note_mark(place);
+        }
         let (taker_kind, maker_kind) =
             (if in_auction { Liquidity::Auction } else { Liquidity::Taker }, fill.kind);
         let taker_shown = self.take(fill.taker, fill.quantity);

@@ -26,9 +26,9 @@ pub(crate) struct Limited {
 
 /// Where the order would stand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Surroundings<'a> {
     /// The position with its open orders, the order and what it replaces left out.
-    pub(crate) position: Position,
+    pub(crate) position: &'a Position,
     /// What a collar is measured from.
     pub(crate) reference: Option<Price>,
     /// What position and open orders of one side may not exceed, whatever the limits.
@@ -37,7 +37,7 @@ pub(crate) struct Surroundings {
 }
 
 /// The first limit that the order would exceed is the reason of its reject. A zero is no limit.
-pub(crate) fn check(limits: &Limits, order: &Limited, around: &Surroundings) -> Result<(), RejectReason> {
+pub(crate) fn check(limits: &Limits, order: &Limited, around: &Surroundings<'_>) -> Result<(), RejectReason> {
     let exceeds = |limit: u64, value: u128| limit != 0 && value > limit.into();
     if exceeds(limits.quantity, order.quantity.into()) {
         return Err(RejectReason::LimitQuantity);
@@ -45,7 +45,7 @@ pub(crate) fn check(limits: &Limits, order: &Limited, around: &Surroundings) -> 
     if order.notional.is_some_and(|notional| exceeds(limits.notional, notional)) {
         return Err(RejectReason::LimitNotional);
     }
-    let position = &around.position;
+    let position = around.position;
     if limits.open_orders != 0 && position.open_orders >= limits.open_orders {
         return Err(RejectReason::LimitOpenOrders);
     }
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    fn around(position: Position) -> Surroundings {
+    fn around(position: &Position) -> Surroundings<'_> {
         Surroundings { position, reference: Some(Price(100)), bound: BOUND, now: Timestamp(5_000_000) }
     }
 
@@ -134,7 +134,7 @@ mod tests {
         for (limit, expected) in [(at_most, Ok(())), (at_most - 1, Err(reason)), (0, Ok(()))] {
             let mut limits = Limits::default();
             set(&mut limits, limit);
-            assert_eq!(check(&limits, limited, &around(position())), expected, "{reason} {limit}");
+            assert_eq!(check(&limits, limited, &around(&position())), expected, "{reason} {limit}");
         }
     }
 
@@ -157,7 +157,8 @@ mod tests {
     fn a_duplicate_is_one_for_its_time_only() {
         let limits = Limits { duplicate_ms: 3, ..Limits::default() };
         let same = order(Side::Buy, 5, 100);
-        let mut around = around(position());
+        let held = position();
+        let mut around = around(&held);
         assert_eq!(check(&limits, &same, &around), Ok(()), "three milliseconds are over");
         around.now = Timestamp(4_999_999);
         assert_eq!(check(&limits, &same, &around), Err(RejectReason::DuplicateOrder));
@@ -170,7 +171,8 @@ mod tests {
     #[test]
     fn positions_are_bounded_without_limits() {
         let limits = Limits::default();
-        let mut around = Surroundings { bound: 20, ..around(position()) };
+        let held = position();
+        let mut around = Surroundings { bound: 20, ..around(&held) };
         assert_eq!(check(&limits, &order(Side::Buy, 5, 1), &around), Ok(()));
         let too_long = check(&limits, &order(Side::Buy, 6, 1), &around);
         assert_eq!(too_long, Err(RejectReason::LimitNetPosition));

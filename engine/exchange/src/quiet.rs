@@ -60,9 +60,10 @@ impl Exchange {
         };
         // The other checks have passed, so that it doesn't matter that these come first on the general way.
         let account = self.check_account(request, order.account, place, 1)?;
-        if let Some(account) = account {
-            self.check_risk(&Intent {
-                account,
+        let tracked = account.map(|account| self.tracked_resting(account, place, order, price));
+        if let Some(tracked) = &tracked {
+            let intent = Intent {
+                account: tracked.account,
                 place,
                 side: order.side,
                 quantity: order.quantity.0,
@@ -72,7 +73,8 @@ impl Exchange {
                 reduce_only: false,
                 replaces: None,
                 keeps_place: false,
-            })?;
+            };
+            self.check_resting(&intent, tracked.hold)?;
         }
         self.last_order_id += 1;
         let order_id = OrderId(self.last_order_id);
@@ -106,7 +108,9 @@ impl Exchange {
             flag_bits: order.flags.to_byte(),
             special: true,
         };
-        let tracked = account.map(|account| self.track_resting(account, &line));
+        if let Some(tracked) = &tracked {
+            self.track_resting(tracked, &line);
+        }
         let plain = Extra::new(Terms::default(), OrderType::Limit, Some(price));
         let handle = self.orders.admit(&mut self.sessions, line, request.name);
         self.orders.attach(handle, Extra { standing: Standing::Displayed, tracked, ..plain });

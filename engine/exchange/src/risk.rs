@@ -64,15 +64,6 @@ pub(crate) struct Stage {
     freed: [i128; 2],
 }
 
-/// An account's margin in a currency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Margin {
-    /// Positions at their mark prices less their costs.
-    pub(crate) unrealised: i128,
-    pub(crate) required: i128,
-    pub(crate) maintenance: i128,
-}
-
 impl Exchange {
     /// Who may enter orders for whom: throttle, account, kill switch. Gives the place of the account whose money and
     /// position the order will move.
@@ -99,6 +90,9 @@ impl Exchange {
             Some(self.accounts.place(account).filter(belongs).ok_or(RejectReason::UnknownAccount)?)
         };
         self.check_killed(tracked)?;
+        if let Some(account) = tracked {
+            self.catch_up(account, place);
+        }
         Ok(tracked)
     }
 
@@ -108,7 +102,12 @@ impl Exchange {
         if !self.sessions.get_mut(request.session).controls.take_orders(log_time, 1) {
             return Err(RejectReason::Throttled);
         }
-        self.check_killed(self.tracked(handle).map(|tracked| tracked.account))
+        let account = self.tracked(handle).map(|tracked| tracked.account);
+        self.check_killed(account)?;
+        if let Some(account) = account {
+            self.catch_up(account, self.orders.arena.get(handle).instrument);
+        }
+        Ok(())
     }
 
     /// A cancel or mass cancel is within the session's budget for them.
@@ -201,6 +200,28 @@ impl Exchange {
         is_new: bool,
     ) -> Result<(), RejectReason> {
         let settling = self.settling(intent.place);
+        self.check_limits(intent, &stage.position, settling.bound, open, is_new)?;
+        if intent.reduce_only {
+            let wanted = u128::from(stage.position.reducing[at(intent.side)]) + u128::from(open);
+            if wanted > stage.position.reducible(intent.side).into() {
+                return Err(RejectReason::ReduceOnlyWouldIncrease);
+            }
+        }
+        match settling.settlement {
+            Settlement::None => Ok(()),
+            Settlement::Cash => self.check_funds(&settling, intent, stage, open),
+            Settlement::Margin => self.check_margin(&settling, intent, stage, before, open),
+        }
+    }
+
+    fn check_limits(
+        &self,
+        intent: &Intent,
+        position: &Position,
+        bound: u64,
+        open: u64,
+        is_new: bool,
+    ) -> Result<(), RejectReason> {
         let instrument = self.instruments.get(intent.place);
         let reference = instrument.special.as_ref().and_then(|special| special.reference);
         let limited = Limited {
@@ -212,24 +233,25 @@ impl Exchange {
             open_notional: notional(open, intent.needs.price()),
             is_new,
         };
-        let around = Surroundings {
-            position: stage.position,
-            reference: reference.or(instrument.last_trade),
-            bound: settling.bound,
-            now: self.log_time,
-        };
+        let reference = reference.or(instrument.last_trade);
+        let around = Surroundings { position, reference, bound, now: self.log_time };
         let account = self.accounts.get(intent.account);
-        limits::check(account.limits_of(instrument.definition.instrument), &limited, &around)?;
-        if intent.reduce_only {
-            let wanted = u128::from(stage.position.reducing[at(intent.side)]) + u128::from(open);
-            if wanted > stage.position.reducible(intent.side).into() {
-                return Err(RejectReason::ReduceOnlyWouldIncrease);
-            }
+        limits::check(account.limits_of(instrument.definition.instrument), &limited, &around)
+    }
+
+    /// Whether the account may have a new order with nothing but a limit that comes to rest as a whole, and holds so much.
+    pub(crate) fn check_resting(&self, intent: &Intent, hold: i128) -> Result<(), RejectReason> {
+        let settling = self.settling(intent.place);
+        if settling.settlement == Settlement::Margin {
+            return self.check_risk(intent);
         }
-        match settling.settlement {
-            Settlement::None => Ok(()),
-            Settlement::Cash => self.check_funds(&settling, intent, stage, open),
-            Settlement::Margin => self.check_margin(&settling, intent, stage, before, open),
+        let account = self.accounts.get(intent.account);
+        let position = account.positions.get(&settling.instrument);
+        let position = position.unwrap_or(&Position::NOTHING);
+        self.check_limits(intent, position, settling.bound, intent.quantity, true)?;
+        match settling.held_by(intent.side) {
+            Some(currency) if hold > self.free(account, currency) => Err(RejectReason::InsufficientFunds),
+            _ => Ok(()),
         }
     }
 
@@ -285,24 +307,6 @@ impl Exchange {
         } else {
             Ok(())
         }
-    }
-
-    /// An account's margin over all margin instruments of a quote currency.
-    pub(crate) fn margin(&self, account: &Account, currency: Currency) -> Margin {
-        let mut margin = Margin::default();
-        for (id, position) in &account.positions {
-            let Some(place) = self.instruments.place(*id) else { continue };
-            let Some(rules) = self.rules(place) else { continue };
-            if rules.settlement != Settlement::Margin || rules.quote != Some(currency) {
-                continue;
-            }
-            let settling = self.settling(place);
-            let value = settling.unrealised(position, self.mark(place));
-            margin.unrealised = margin.unrealised.saturating_add(value);
-            margin.required = margin.required.saturating_add(settling.required(position));
-            margin.maintenance = margin.maintenance.saturating_add(settling.maintained(position));
-        }
-        margin
     }
 
     /// What positions of an instrument are valued at.

@@ -128,7 +128,10 @@ impl Exchange {
         };
         match kind {
             PriceKind::Reference => self.note_auction(place),
-            PriceKind::Mark => self.call_margins(place, out),
+            PriceKind::Mark => {
+                self.note_mark(place);
+                self.call_margins(place, out);
+            }
         }
         Ok(before != Some(price))
     }

@@ -1,11 +1,9 @@
 //! What a trade does to the accounts of its tracked sides: position, money, fees; and how that is taken back.
 
-use std::collections::BTreeSet;
-
 use protocol::{Amount, Event, Liquidity, Quantity, Settled, Settlement, Side, Trade};
 
-use crate::accounts::at;
 use crate::accounts::fees::{self, Rate};
+use crate::accounts::{Position, at};
 use crate::arena::Handle;
 use crate::exchange::Exchange;
 use crate::outbox::{EventSink, Outbox};
@@ -87,7 +85,8 @@ impl Exchange {
         let Some(quote) = settling.quote else { return [0, 0] };
         let fees = self.accounts.currencies.get(&quote).map_or(0, |currency| currency.fees);
         let mut worth = [fees, 0];
-        for place in BTreeSet::from([buyer.account, seller.account]) {
+        let other = Some(seller.account).filter(|seller| *seller != buyer.account);
+        for place in std::iter::once(buyer.account).chain(other) {
             let account = self.accounts.get(place);
             worth[0] += account.balance(quote).total;
             if settling.settlement == Settlement::Margin {
@@ -158,7 +157,10 @@ impl Exchange {
         if let Some(currency) = settling.quote.and_then(|quote| self.accounts.currencies.get_mut(&quote)) {
             currency.fees = currency.fees.saturating_add(fee);
         }
-        let position = self.accounts.get(place).position(instrument);
+        if let Some(instrument) = self.instruments.place(instrument) {
+            self.count_margin(place, instrument);
+        }
+        let position = self.accounts.get(place).positions.get(&instrument).unwrap_or(&Position::NOTHING);
         if SIDES.into_iter().any(|side| position.reducing[at(side)] > position.reducible(side)) {
             self.accounts.shrunk.insert((id, instrument));
         }

@@ -7,7 +7,7 @@ use protocol::{
 };
 
 use crate::accounts::fees::{self, Rate};
-use crate::accounts::{Accounts, Position};
+use crate::accounts::{Accounts, Margin, Position};
 use crate::exchange::Exchange;
 use crate::instruments::Instrument;
 use crate::risk::Needs;
@@ -123,6 +123,15 @@ impl Settling {
         times(lots, margin.into())
     }
 
+    /// What a position adds to its account's margin.
+    pub(crate) fn margin(&self, position: &Position, mark: Option<Price>) -> Margin {
+        Margin {
+            unrealised: self.unrealised(position, mark),
+            required: self.required(position),
+            maintenance: self.maintained(position),
+        }
+    }
+
     /// What a position is worth at its mark price, less its cost. Where there is no mark there was no trade.
     pub(crate) fn unrealised(&self, position: &Position, mark: Option<Price>) -> i128 {
         self.value(position, mark).saturating_sub(position.cost)
@@ -147,6 +156,9 @@ impl Exchange {
         let settling = settling(&self.accounts, &instrument.definition, rules);
         let special = instrument.special_mut();
         (special.rules, special.settling) = (*rules, settling);
+        if let Some(currency) = settling.quote {
+            self.accounts.marks.forget(currency);
+        }
     }
 
     /// After an import of currencies, which come behind the rules that name them.
@@ -156,6 +168,7 @@ impl Exchange {
                 self.set_rules(place, &rules);
             }
         }
+        self.count_all_margins();
     }
 
     /// An instrument is about to have other rules: whether it can settle by them, and, where it settles in another way than

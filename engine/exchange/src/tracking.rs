@@ -2,7 +2,7 @@
 //! The account's sums are always those over its tracked orders as they are.
 
 use protocol::{
-    CancelReason, Fees, OrderType, ParticipantId, Price, RequestId, SelfTrade, Side, TimeInForce,
+    CancelReason, Fees, NewOrder, OrderType, ParticipantId, Price, RequestId, SelfTrade, Side, TimeInForce,
 };
 
 use crate::accounts::{Account, LastOrder, Position, ReducingKey, at};
@@ -119,18 +119,30 @@ impl Exchange {
         account.position_mut(instrument).last_order = Some(last_order);
     }
 
-    /// The same of an order with nothing but a limit that comes to rest as a whole, before it has its place in the arena.
-    pub(crate) fn track_resting(&mut self, account: u32, order: &Order) -> Tracked {
-        let settling = self.settling(order.instrument);
+    /// What will follow an order with nothing but a limit that comes to rest as a whole.
+    pub(crate) fn tracked_resting(
+        &self,
+        account: u32,
+        place: u32,
+        order: &NewOrder,
+        price: Price,
+    ) -> Tracked {
+        let settling = self.settling(place);
         let group = self.accounts.get(account).definition.group;
         let fees = self.accounts.schedules.of(settling.instrument, group);
-        let weight = Weight::of(&settling, &fees, order.side, Needs::Price(order.price), order.leaves);
+        let weight = Weight::of(&settling, &fees, order.side, Needs::Price(price), order.quantity.0);
+        Tracked { account, fees, hold: weight.hold, open: weight.open, notional: weight.notional }
+    }
+
+    /// Counts such an order, and remembers it as the account's last.
+    pub(crate) fn track_resting(&mut self, tracked: &Tracked, order: &Order) {
+        let settling = self.settling(order.instrument);
         let (price, at) = (Some(order.price), self.log_time);
-        let keeper = self.accounts.get_mut(account);
-        let position = recount(keeper, &settling, order, Weight::default(), weight);
+        let keeper = self.accounts.get_mut(tracked.account);
+        let position = recount(keeper, &settling, order, Weight::default(), tracked.weight());
         position.open_orders = position.open_orders.saturating_add(1);
         position.last_order = Some(LastOrder { side: order.side, price, quantity: order.leaves, at });
-        Tracked { account, fees, hold: weight.hold, open: weight.open, notional: weight.notional }
+        self.count_margin(tracked.account, order.instrument);
     }
 
     /// Counts a live order for the first time: an accepted one, or one of a snapshot, whose fees are set.
@@ -168,7 +180,9 @@ impl Exchange {
         let account = tracked.account;
         let order = self.orders.arena.get(handle);
         let settling = self.settling(order.instrument);
+        let place = order.instrument;
         recount(self.accounts.get_mut(account), &settling, order, before, after);
+        self.count_margin(account, place);
         if let Some(tracked) = self.orders.extra_mut(handle).and_then(|extra| extra.tracked.as_mut()) {
             (tracked.hold, tracked.open, tracked.notional) = (after.hold, after.open, after.notional);
         }
@@ -188,6 +202,8 @@ impl Exchange {
             let key = (account, settling.instrument, at(order.side), order.order_id.0);
             self.accounts.reducing.remove(&key);
         }
+        let place = order.instrument;
+        self.count_margin(tracked.account, place);
     }
 
     /// What of an order counts as it is now.

@@ -75,7 +75,7 @@ impl Trades {
 
     /// A new trading day: none can be busted.
     pub(crate) fn clear(&mut self) {
-        self.0 = VecDeque::new();
+        self.0.clear();
     }
 
     pub(crate) fn forget_instrument(&mut self, instrument: InstrumentId) {

@@ -12,8 +12,8 @@ use pipeline::{Engine, EngineConfig, EngineHandle, Muted};
 use protocol::{Command, Output, SLOT_LENGTH, Sequence};
 use ring::{Ingress, PublishError};
 
-use crate::core::{CONNECTION, SESSION, command, login, setup};
 use crate::table::{Row, Table};
+use crate::venue::{CONNECTION, SESSION, command, login, setup};
 use crate::workload::{Message, Scenario, generate};
 
 const CLUSTER: u128 = 1;

@@ -5,10 +5,10 @@
 
 mod cluster;
 mod consensus;
-mod core;
 mod engine;
 mod full;
 mod latency;
+mod logic;
 mod machine;
 mod matching;
 mod plot;
@@ -18,6 +18,7 @@ mod scale;
 mod storage;
 mod table;
 mod tcp;
+mod venue;
 mod workload;
 
 use std::path::PathBuf;
@@ -55,8 +56,10 @@ enum Group {
     Machine,
     /// Rings and queues, and agents that pass messages around.
     Rings,
-    /// The exchange alone, and with its events handed to another thread.
+    /// The matching core alone, and with its events handed to another thread.
     Core,
+    /// The business logic alone: sessions, special orders, accounts.
+    Logic,
     /// The consensus alone, one and three members.
     Consensus,
     /// The whole pipeline in this process, journal in memory and on disk.
@@ -87,9 +90,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         rings::run(&mut table, args.quick);
     }
     if wanted(Group::Core) {
-        let orders = if args.quick { 200_000 } else { 1_000_000 };
-        core::run(&mut table, orders, args.seed);
-        matching::run(&mut table, orders, args.seed);
+        matching::run(&mut table, if args.quick { 200_000 } else { 1_000_000 }, args.seed);
+    }
+    if wanted(Group::Logic) {
+        logic::run(&mut table, if args.quick { 200_000 } else { 1_000_000 }, args.seed);
     }
     if wanted(Group::Pipeline) {
         engine::run(&mut table, folder.path(), if args.quick { 500_000 } else { 5_000_000 }, args.seed)?;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AccountDefinition, Currency, InstrumentId, Limits, Price, Side, Timestamp};
 
+use super::margins::Margins;
+
 /// What an account has of a currency, in its smallest unit. A bust or a correction takes the total below what is held, and so
 /// does what margin positions lose; it may become negative by that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,17 @@ pub(crate) fn at(side: Side) -> usize {
 }
 
 impl Position {
+    /// Of an account that never had any.
+    pub(crate) const NOTHING: Self = Self {
+        quantity: 0,
+        cost: 0,
+        open: [0, 0],
+        reducing: [0, 0],
+        open_notional: 0,
+        open_orders: 0,
+        last_order: None,
+    };
+
     /// Whether there is anything to report of it.
     pub(crate) fn is_empty(&self) -> bool {
         self.quantity == 0 && self.cost == 0 && self.open == [0, 0]
@@ -81,6 +94,8 @@ pub(crate) struct Account {
     pub(crate) killed: bool,
     pub(crate) balances: BTreeMap<Currency, Balance>,
     pub(crate) positions: BTreeMap<InstrumentId, Position>,
+    /// What those of them on margin come to.
+    pub(crate) margins: Margins,
     /// For instruments that have none of their own.
     pub(crate) limits: Limits,
     /// By instrument; none of them is all zero.
@@ -94,6 +109,7 @@ impl Account {
             killed: false,
             balances: BTreeMap::new(),
             positions: BTreeMap::new(),
+            margins: Margins::default(),
             limits: Limits::default(),
             own_limits: BTreeMap::new(),
         }

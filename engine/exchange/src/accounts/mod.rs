@@ -3,6 +3,7 @@
 
 mod account;
 pub(crate) mod fees;
+mod margins;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,7 @@ use protocol::{AccountDefinition, AccountId, Currency, InstrumentId, Participant
 
 pub(crate) use self::account::{Account, LastOrder, Position, at};
 use self::fees::Schedules;
+pub(crate) use self::margins::{Margin, Marks, Missed};
 use crate::arena::Handle;
 use crate::directory::Directory;
 use crate::trades::Trades;
@@ -66,6 +68,7 @@ pub(crate) struct Accounts {
     /// Positions whose reduce-only orders may have become too many in this command; empty between commands.
     pub(crate) shrunk: BTreeSet<(AccountId, InstrumentId)>,
     pub(crate) trades: Trades,
+    pub(crate) marks: Marks,
 }
 
 impl Accounts {
@@ -138,6 +141,22 @@ impl Accounts {
         let long = &mut self.sums.entry(instrument).or_default().long;
         let part = |quantity: i64| u128::from(quantity.max(0).unsigned_abs());
         *long = *long + part(after) - part(before);
+    }
+
+    /// Gives an account's position in an instrument its part of the margin.
+    pub(crate) fn put_margin(&mut self, place: u32, id: InstrumentId, currency: Currency, part: Margin) {
+        self.table[place as usize].margins.put(id, currency, part, &mut self.marks);
+    }
+
+    /// What an account must count anew before its margin in a currency is known.
+    #[inline]
+    pub(crate) fn missed(&self, place: u32, currency: Currency) -> Missed {
+        self.table[place as usize].margins.missed(currency, &self.marks)
+    }
+
+    /// It has done so.
+    pub(crate) fn catch_up(&mut self, place: u32, currency: Currency) {
+        self.table[place as usize].margins.catch_up(currency, &mut self.marks);
     }
 
     /// Whose position in an instrument is not zero, lowest account first.

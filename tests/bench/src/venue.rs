@@ -1,16 +1,13 @@
-//! The business logic without I/O: `logic/*` is `Exchange::apply` with sessions, duplicate check and running hash.
+//! The venue that flows are sent to, and their messages as its commands.
 
-use std::time::Instant;
-
-use exchange::{EventSink, Exchange};
+use exchange::Exchange;
 use protocol::{
     Body, CancelOrder, Capacities, ClientOrderId, Command, ConnectionId, Credential, InstrumentDefinition,
-    InstrumentId, LoginRequest, NewOrder, OrderFlags, OrderKey, OrderType, Output, Price, Quantity,
-    ReplaceOrder, RequestId, Role, SessionId, Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
+    InstrumentId, LoginRequest, NewOrder, OrderFlags, OrderKey, OrderType, Price, Quantity, ReplaceOrder,
+    RequestId, Role, SessionId, Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
-use crate::table::{Row, Table};
-use crate::workload::{Message, Scenario, digest, generate};
+use crate::workload::Message;
 
 /// The session that sends.
 pub(crate) const SESSION: SessionId = SessionId(1);
@@ -19,38 +16,6 @@ pub(crate) const CONNECTION: ConnectionId = ConnectionId(1);
 /// The instrument traded.
 pub(crate) const INSTRUMENT: InstrumentId = InstrumentId(1);
 
-/// Runs the rows of all five scenarios with `orders` new orders each.
-pub(crate) fn run(table: &mut Table, orders: u64, seed: u64) {
-    let mut worst = f64::INFINITY;
-    for scenario in Scenario::ALL {
-        let messages = generate(scenario, orders, seed);
-        let note = format!("{} messages, input digest {:016x}", messages.len(), digest(&messages));
-        let rate = logic(&messages);
-        worst = worst.min(rate);
-        table.push(Row::new(format!("logic/{}", scenario.name()), rate, "commands/s").note(note));
-    }
-    table.push(Row::new("logic/worst", worst, "commands/s").against("15 M/s aimed at", 15e6));
-}
-
-/// Counts events; the exchange hashes them itself.
-struct Counting(u64);
-
-impl EventSink for Counting {
-    fn emit(&mut self, _: Output) {
-        self.0 += 1;
-    }
-}
-
-fn logic(messages: &[Message]) -> f64 {
-    let mut exchange = prepared();
-    let mut sink = Counting(0);
-    let started = Instant::now();
-    for (at, message) in messages.iter().enumerate() {
-        exchange.apply(&command(message, at as u64 + 1), &mut sink);
-    }
-    messages.len() as f64 / started.elapsed().as_secs_f64()
-}
-
 /// An exchange with one instrument and one logged-in session.
 #[must_use]
 pub(crate) fn prepared() -> Exchange {
@@ -58,7 +23,7 @@ pub(crate) fn prepared() -> Exchange {
     for body in setup() {
         apply_system(&mut exchange, body);
     }
-    exchange.apply(&login(), &mut Counting(0));
+    exchange.apply(&login(), &mut Vec::new());
     exchange
 }
 
@@ -101,7 +66,7 @@ pub(crate) fn setup() -> [Body; 3] {
 
 /// Applies a command of the server's own.
 pub(crate) fn apply_system(exchange: &mut Exchange, body: Body) {
-    exchange.apply(&Command { body, ..Command::default() }, &mut Counting(0));
+    exchange.apply(&Command { body, ..Command::default() }, &mut Vec::new());
 }
 
 /// The command of the message at `place`. The place is the request id, which is how an order gets its name.
