@@ -241,7 +241,7 @@ fn mixed(message: &Message, place: u64) -> Command {
         return command;
     };
     let terms = Terms::default();
-    match (place * 0x9e37_79b9 >> 16) % 100 {
+    match ((place * 0x9e37_79b9) >> 16) % 100 {
         0..5 if order.quantity.0 >= 10 => order.terms = terms.with_display(Some(Quantity(5))),
         5..10 => order.flags.hidden = true,
         10..15 => order.terms = terms.with_stop_price(Some(beyond(order))),
