@@ -120,11 +120,13 @@ impl Lead {
     /// Sets who leads. The consensus calls this; so do tests in its place.
     pub fn set(&self, state: &LeadState) {
         let term = state.term.map_or(0, |term| term.0);
-        let before = self.shared.term.swap(term, Ordering::AcqRel);
         let mut leader = self.shared.leader.lock().unwrap_or_else(PoisonError::into_inner);
-        if before != term || *leader != state.leader {
-            leader.clone_from(&state.leader);
-            drop(leader);
+        let is_another = *leader != state.leader;
+        leader.clone_from(&state.leader);
+        // Behind the leader's name: who sees that a term is over finds who leads now, if that is known.
+        let before = self.shared.term.swap(term, Ordering::AcqRel);
+        drop(leader);
+        if before != term || is_another {
             self.shared.changed.send_modify(|count| *count += 1);
         }
     }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | GET /livez | 200 while the process runs |
 //! | GET /readyz | 200 while new orders are taken; else 503 and the reason. Of a cluster's members, only the leader's is 200 |
-//! | GET /healthz | 200 while the server serves, or is a member of its cluster; else 503 and the reason |
+//! | GET /healthz | 200 while the server serves, as a member while it is one of its cluster; else 503 and the reason |
 //! | GET /metrics | Prometheus text |
 //! | GET /status | one JSON object |
 //! | POST /snapshot | makes a snapshot now; needs the token |

@@ -245,6 +245,9 @@ fn a_member_is_added_under_load_and_the_old_leader_retired() {
     trio.command(next, &["cluster", "hand-over", "4"]).finish().succeeded();
     wait_for("the new member to lead", || (trio.leads() == Some(4)).then_some(()));
     trio.command(4, &["cluster", "remove", &old.to_string()]).finish().succeeded();
+    wait_for("the removed member to be known as none", || {
+        trio.seat(old).get("/healthz").filter(|(code, why)| *code == 503 && why.contains("removed"))
+    });
     trio.seat_mut(old).kill();
     let (result, told) = load.end();
     println!("cluster, added: {result}");
