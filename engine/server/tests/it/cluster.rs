@@ -390,7 +390,8 @@ fn a_cluster_is_founded_changed_and_rebuilt() {
     let plan = members.done(2, &["rebuild"]);
     assert!(plan.contains("nothing is changed"), "{plan}");
     let rebuilt = members.ask(2, &["rebuild", "--yes", "--json"]);
-    assert_eq!(last_json(&rebuilt)["incarnation"], 1, "{}", complaint(&rebuilt));
+    let incarnation = last_json(&rebuilt)["incarnation"].as_u64();
+    assert!(incarnation.is_some_and(|drawn| drawn > 0), "{}", complaint(&rebuilt));
     members.start(2);
     wait("a leader", || (leader(&members.data(2)) == Some(2)).then_some(()));
     members.stop(2);
