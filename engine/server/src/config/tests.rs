@@ -40,7 +40,7 @@ fn example_keys_in_comments_are_valid() {
     assert!(keys >= 4, "the optional keys are shown in comments, found {keys}");
     let text = text.replace("demonstration = true", "demonstration = false");
     let config = load(&text).expect("the example with all its optional keys");
-    assert_eq!(config.engine.threads.threads().len(), 2);
+    assert_eq!(config.engine.threads.threads().len(), 3);
     assert!(config.journal.archive.is_some());
     assert_eq!(config.instruments.as_deref(), Some(Path::new("/etc/ringpit/instruments.csv")));
     assert!(config.users.operator.is_some());
@@ -144,7 +144,7 @@ threads = ['journal+ticker@99999', 'replicate+unmarshal+logic+output']",
         let error = load(&format!("[log]\nlevel = '{level}'")).expect_err("a mistyped level");
         assert!(error.starts_with(&format!("ringpit.toml: log.level: `{level}` is no filter ")), "{error}");
     }
-    for level in ["info", "WARN", "info,gateway=debug", "off,replicator::tcp=trace", "warn, pipeline=info"] {
+    for level in ["info", "WARN", "info,gateway=debug", "off,replicator::tcp=trace"] {
         load(&format!("[log]\nlevel = '{level}'")).expect("a filter");
     }
     check(
