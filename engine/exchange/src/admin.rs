@@ -72,6 +72,8 @@ impl Exchange {
             | Body::SetSeed(_) => return self.administer_instrument(request, command, out),
             _ => return Err(RejectReason::OptionNotOffered),
         };
+        // A user who is disconnected or disabled loses orders, and what follows from that comes before the answer.
+        self.follow(out);
         self.admin_done(request, kind, instrument, out);
         Ok(())
     }

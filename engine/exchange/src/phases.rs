@@ -100,7 +100,6 @@ impl Exchange {
             return Err(RejectReason::InstrumentStopped);
         }
         self.change_phase(place, phase, out);
-        self.follow(out);
         Ok(())
     }
 
