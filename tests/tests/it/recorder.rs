@@ -18,10 +18,10 @@ fn rows<'a>(stats: &'a Value, list: &str) -> &'a [Value] {
     stats[list].as_array().unwrap_or_else(|| panic!("no {list} in {stats}"))
 }
 
-/// Frames that passed a point.
+/// Frames that passed a point; a point that none passed has no row.
 fn frames_of(stats: &Value, point: &str) -> u64 {
     let row = rows(stats, "points").iter().find(|row| row["point"] == point);
-    number(&row.unwrap_or_else(|| panic!("no {point} in {stats}"))["frames"])
+    row.map_or(0, |row| number(&row["frames"]))
 }
 
 /// Frames whose time from one point to the other is told.

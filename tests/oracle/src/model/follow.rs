@@ -61,6 +61,8 @@ impl Oracle {
             return false;
         }
         let mut did = self.look_at_pegs(instrument);
+        // After the step, not after each order: all of a look are one step.
+        self.follow_groups();
         self.move_trails(instrument);
         did |= self.enter_first_stop(instrument);
         did |= self.look_at_children(instrument);
@@ -101,7 +103,6 @@ impl Oracle {
         }
         self.take_out(id);
         self.enter(id, UNASKED);
-        self.follow_groups();
         true
     }
 
