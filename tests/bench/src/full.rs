@@ -4,9 +4,9 @@ use std::error::Error;
 
 use exchange::Exchange;
 use protocol::{
-    AccountId, Body, Capacities, Command, ConnectionId, Credential, InstrumentDefinition, InstrumentId,
-    LoginRequest, NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role, SessionId, Side,
-    Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
+    AccountId, Body, Capacities, Command, ConnectionId, Credential, Event, InstrumentDefinition,
+    InstrumentId, LoginRequest, NewOrder, OrderFlags, OrderType, Output, Price, Quantity, RequestId, Role,
+    SessionId, Side, Symbol, TimeInForce, Timestamp, UserDefinition, UserName,
 };
 
 /// Sessions of such an exchange where their number is not what is measured; they are numbered from 1.
@@ -15,11 +15,13 @@ pub(crate) const SESSIONS: u32 = 1000;
 /// Orders that such an exchange has room for.
 const ORDERS_MAX: u32 = 12_000_000;
 
-/// Takes no outputs.
-pub(crate) struct Mute;
+/// Counts what is refused: a flow that is refused measures nothing.
+pub(crate) struct Refusals(pub(crate) u64);
 
-impl exchange::EventSink for Mute {
-    fn emit(&mut self, _output: Output) {}
+impl exchange::EventSink for Refusals {
+    fn emit(&mut self, output: Output) {
+        self.0 += u64::from(matches!(output.event, Event::Rejected(_)));
+    }
 }
 
 /// Memory that the process has at present.
@@ -37,6 +39,7 @@ pub(crate) fn owner(number: u32, sessions: u32) -> u32 {
 /// An exchange with so many resting orders in so many instruments, of so many sessions.
 pub(crate) fn filled(orders: u32, instruments: u32, sessions: u32) -> Result<Exchange, Box<dyn Error>> {
     let mut exchange = Exchange::new();
+    let mut refusals = Refusals(0);
     let mut apply = |session: u32, request: u64, body: Body| {
         let command = Command {
             session: SessionId(session),
@@ -45,13 +48,14 @@ pub(crate) fn filled(orders: u32, instruments: u32, sessions: u32) -> Result<Exc
             timestamp: Timestamp(1),
             body,
         };
-        exchange.apply(&command, &mut Mute);
+        exchange.apply(&command, &mut refusals);
     };
     apply(
         0,
         0,
         Body::SetCapacities(Capacities {
             orders: ORDERS_MAX,
+            levels: ORDERS_MAX,
             sessions: sessions + 1,
             ..Capacities::default()
         }),
@@ -83,6 +87,7 @@ pub(crate) fn filled(orders: u32, instruments: u32, sessions: u32) -> Result<Exc
         };
         apply(session, u64::from(number) + 1, Body::NewOrder(order));
     }
+    assert_eq!(refusals.0, 0, "what is put in is good");
     Ok(exchange)
 }
 

@@ -83,7 +83,7 @@ fn connections(
     quick: bool,
 ) -> Result<Vec<(f64, f64)>, Error> {
     let mut points: Vec<(f64, f64)> = Vec::new();
-    for connections in if quick { &[1, 16][..] } else { &[1, 4, 16, 64, 256, 1000] } {
+    for connections in if quick { &[1, 16][..] } else { &[1, 4, 16, 64, 256] } {
         let window = (WINDOW / connections).to_string();
         let result = server.load(&[
             "--connections",

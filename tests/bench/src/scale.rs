@@ -7,16 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use exchange::{EventSink, Exchange};
+use exchange::Exchange;
 use journaler::storage::{RealStorage, SharedStorage};
 use protocol::{
-    AccountId, Body, CancelOrder, ClientOrderId, Command, ConnectionId, Event, InstrumentId, NewOrder,
-    OrderFlags, OrderKey, OrderType, Output, Price, Quantity, RequestId, SessionId, Side, Term, TimeInForce,
-    Timestamp,
+    AccountId, Body, CancelOrder, ClientOrderId, Command, ConnectionId, InstrumentId, NewOrder, OrderFlags,
+    OrderKey, OrderType, Price, Quantity, RequestId, SessionId, Side, Term, TimeInForce, Timestamp,
 };
 use snapshots::SnapshotStore;
 
-use crate::full::{SESSIONS, filled, owner, resident_bytes};
+use crate::full::{Refusals, SESSIONS, filled, owner, resident_bytes};
 use crate::plot::{Axis, Plot};
 use crate::table::{Row, Table};
 
@@ -106,15 +105,6 @@ fn curve(
         );
     }
     Ok(points)
-}
-
-/// Counts what is refused: a flow that is refused measures nothing.
-struct Refusals(u64);
-
-impl EventSink for Refusals {
-    fn emit(&mut self, output: Output) {
-        self.0 += u64::from(matches!(output.event, Event::Rejected(_)));
-    }
 }
 
 /// Nanoseconds a command.
