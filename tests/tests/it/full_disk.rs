@@ -88,7 +88,7 @@ fn a_load_fills_it(disk: &Disk, venue: &mut Venue) -> Vec<Told> {
         "--user",
         "demo2",
         "--orders",
-        "6000",
+        "40000",
         "--window",
         "4",
         "--mix",
